@@ -1,0 +1,5 @@
+"""Calibration methods behind one interface."""
+
+from mbct.calibrators.registry import available, make
+
+__all__ = ["available", "make"]

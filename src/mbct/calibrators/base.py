@@ -1,0 +1,84 @@
+"""The one interface of every calibration method: a score column in, calibrated probabilities out."""
+
+import os
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from mbct.calibrators import persistence
+from mbct.calibrators.inputs import TrainingData, scores, training_data
+from mbct.engines.columns import Columns, read_columns
+from mbct.validation import FloatArray
+
+
+class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all calibrators: ``fit``, ``predict_proba``, ``calibrate``, ``predict``, ``save``.
+
+    A method defines ``_fit(data)``, which stores its fitted state, ``_calibrate(columns, y_prob)``, which must
+    not change it, and ``_state()`` / ``_restore(state)``, which turn it into plain JSON and back.
+    """
+
+    method: ClassVar[str]
+    """Name in the registry and in model files."""
+    accepts_one_class: ClassVar[bool] = False
+    """Whether labels that are all equal give a result instead of an error."""
+    run_parameters: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that say how to run, not what to fit; they stay out of model files."""
+
+    score: str | int | None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+        """Learn the calibration of ``X``'s score column (or of ``y_prob``) from the labels ``y``.
+
+        ``X`` is any frame that narwhals reads, a numpy array or a single column of scores; ``y`` an array of
+        0 and 1 or the name of the label column in ``X``.
+        """
+        data = training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class)
+        self.score_ = data.score
+        self.feature_names_in_ = np.asarray(data.columns.names, dtype=object)
+        self.n_features_in_ = len(data.columns.names)
+        self.classes_ = np.array([0, 1])
+        self._fit(data)
+        return self
+
+    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probability of the positive class for each row of ``X``."""
+        check_is_fitted(self)
+        columns = read_columns(X)
+        return np.clip(self._calibrate(columns, self._scores(columns, y_prob)), 0.0, 1.0)
+
+    def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probabilities of both classes, shape (n, 2)."""
+        positive = self.calibrate(X, y_prob=y_prob)
+        return np.column_stack([1.0 - positive, positive])
+
+    def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
+        """1 where the calibrated probability exceeds one half."""
+        return np.asarray(self.classes_[(self.calibrate(X, y_prob=y_prob) > 0.5).astype(int)])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted calibrator as JSON, whole or not at all."""
+        check_is_fitted(self)
+        persistence.save(self, path)
+
+    def _scores(self, columns: Columns, y_prob: Any) -> FloatArray:
+        single = len(columns.names) == 1 and self.n_features_in_ == 1
+        name = columns.names[0] if single else self.score_
+        return scores(columns, name, y_prob)[1]
+
+    def _fit(self, data: TrainingData) -> None:
+        raise NotImplementedError
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")

@@ -1,0 +1,25 @@
+"""The errors a user can meet: each says what was found, where, and what to do."""
+
+
+class MBCTError(Exception):
+    """Root of every error that the package raises on purpose."""
+
+
+class DataError(MBCTError, ValueError):
+    """The data cannot be used as given."""
+
+
+class ParameterError(MBCTError, ValueError):
+    """A parameter makes no sense."""
+
+
+class ModelFileError(MBCTError, ValueError):
+    """A model or cell file is damaged, foreign or newer than this version."""
+
+
+class StorageError(MBCTError, OSError):
+    """A file could not be written or read."""
+
+
+class MissingDependencyError(MBCTError, ImportError):
+    """An optional package is needed for what was asked."""

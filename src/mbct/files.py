@@ -1,0 +1,33 @@
+"""Files that are either written whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from mbct.errors import StorageError
+
+
+def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write ``content`` beside ``path``, then rename: a reader sees the old file or the new one, never half."""
+    target = Path(path)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise StorageError(f"cannot write {target}: {error.strerror}; choose a folder that exists") from error
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        part.chmod(0o644)
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise StorageError(
+            f"cannot write {target} ({len(content):,} bytes): {error.strerror}; "
+            "free some space or choose another place; the file that was there is unchanged"
+        ) from error
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,106 @@
+"""One check of user input, at the public entry: what lies beneath trusts its arrays.
+
+Every message names the argument, the offending value and its row, and the remedy.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.errors import DataError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def as_column(values: Any, name: str) -> npt.NDArray[Any]:
+    """A one-dimensional numpy array of any array-like, pandas, polars or pyarrow column."""
+    array = values if isinstance(values, np.ndarray) else np.asarray(_to_numpy(values))
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name} must be one-dimensional, got shape {array.shape}; pass a single column")
+    if len(array) == 0:
+        raise DataError(f"{name} is empty: at least one row is needed")
+    return array
+
+
+def as_probabilities(values: Any, name: str = "y_prob") -> FloatArray:
+    """Float64 probabilities in [0, 1], without NaN."""
+    array = _as_float(as_column(values, name), name)
+    _refuse(np.isnan(array), array, name, "is not a number", "drop or fill the missing predictions first")
+    _refuse(
+        (array < 0) | (array > 1),
+        array,
+        name,
+        "lies outside [0, 1]",
+        "pass probabilities, not log-odds or percentages",
+    )
+    return array
+
+
+def as_binary_labels(values: Any, name: str = "y_true") -> FloatArray:
+    """Float64 labels that are 0 or 1 (booleans count)."""
+    column = as_column(values, name)
+    array = _as_float(column, name)
+    _refuse(np.isnan(array), array, name, "is missing", "drop the rows without a label")
+    _refuse((array != 0) & (array != 1), array, name, "is neither 0 nor 1", "map the two classes to 0 and 1")
+    return array
+
+
+def as_weights(values: Any, n_rows: int, name: str = "sample_weight") -> FloatArray:
+    """Float64 weights, finite and not negative; all ones where ``values`` is None."""
+    if values is None:
+        return np.ones(n_rows)
+    array = (
+        np.full(n_rows, float(values)) if isinstance(values, int | float) else _as_float(as_column(values, name), name)
+    )
+    same_length(n_rows, **{name: array})
+    _refuse(~np.isfinite(array), array, name, "is not finite", "give every row a finite weight")
+    _refuse(array < 0, array, name, "is negative", "weights count rows: use 0 to leave a row out")
+    if not array.any():
+        raise DataError(f"{name} is zero for every row: at least one row must count")
+    return array
+
+
+def same_length(n_rows: int, **columns: npt.NDArray[Any]) -> None:
+    """Raise unless every column has ``n_rows`` rows."""
+    for name, column in columns.items():
+        if len(column) != n_rows:
+            raise DataError(f"{name} has {len(column):,} rows where {n_rows:,} were expected: lengths must be equal")
+
+
+def _to_numpy(values: Any) -> Any:
+    to_numpy = getattr(values, "to_numpy", None)
+    if to_numpy is None:
+        return values
+    try:
+        return to_numpy()
+    except (TypeError, ValueError):
+        return to_numpy(zero_copy_only=False)
+
+
+def _as_float(column: npt.NDArray[Any], name: str) -> FloatArray:
+    if column.dtype.kind == "c":
+        raise DataError(f"{name} is complex: real numbers are needed")
+    try:
+        return np.ascontiguousarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        row, value = next(((i, v) for i, v in enumerate(column.tolist()) if not _is_number(v)), (0, None))
+        raise DataError(f"{name} must be numeric, but row {row} is {value!r}; convert the column first") from error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _refuse(bad: npt.NDArray[np.bool_], array: FloatArray, name: str, fault: str, remedy: str) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        more = int(bad.sum()) - 1
+        others = f" (and {more:,} more)" if more else ""
+        raise DataError(f"{name} {fault}: {array[row]:g} in row {row}{others}; {remedy}")
