@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mbct.binning.features import Bins, CategoryBins, FeatureBins, NumberBins
+from mbct.binning.features import Bins, FeatureBins, NumberBins
 from mbct.binning.fit import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
 from mbct.cells.group import CodeMatrix
 from mbct.engines.columns import Columns
@@ -34,8 +34,11 @@ def fit_bins(
         if name in by_value:
             values, position = factorize(columns.column(name))
             weights = np.ones(len(y_prob)) if weight is None else weight
-            sums = [np.bincount(position, w, len(values)) for w in (weights, weights * y_true, weights * y_prob)]
-            fitted.append(fit_category_bins(name, values, *sums, options.min_category_rows))
+            mass, label, pred = (
+                np.bincount(position, amount, len(values)).astype(np.float64)
+                for amount in (weights, weights * y_true, weights * y_prob)
+            )
+            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows))
         else:
             distinct = distinct_numbers(as_floats(columns.column(name)), weight)
             fitted.append(fit_number_bins(name, *distinct, options.number_bins))
@@ -71,8 +74,4 @@ def _encode_column(column: Any, feature: Bins) -> np.ndarray[Any, Any]:
     if isinstance(feature, NumberBins):
         return feature.encode(as_floats(column))
     values, position = factorize(column)
-    return _codes_of_distinct(feature, values)[position]
-
-
-def _codes_of_distinct(feature: CategoryBins, values: list[Any]) -> np.ndarray[Any, Any]:
-    return feature.encode(values)
+    return feature.encode(values)[position]
