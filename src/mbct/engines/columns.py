@@ -10,6 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError
 
@@ -50,6 +51,14 @@ class Columns:
     def without(self, *names: str) -> "Columns":
         """The same columns but for ``names``."""
         return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> "Columns":
+        """The rows where ``mask`` holds."""
+        kept = {
+            name: column[mask] if isinstance(column, np.ndarray) else column.filter(mask.tolist())
+            for name, column in self.by_name.items()
+        }
+        return Columns(kept, int(mask.sum()))
 
 
 def column_name(index_or_name: int | str) -> str:
