@@ -24,6 +24,14 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name in the registry and in model files."""
     accepts_one_class: ClassVar[bool] = False
     """Whether labels that are all equal give a result instead of an error."""
+    monotone: ClassVar[bool] = False
+    """Whether a higher score never gets a lower calibrated probability, whatever the data."""
+    strict: ClassVar[bool] = False
+    """Whether, on data whose labels rise with the score, a higher score in [1e-9, 1 − 1e-9] gets a higher probability."""
+    feature_aware: ClassVar[bool] = False
+    """Whether columns other than the score change the result."""
+    weights_are_counts: ClassVar[bool] = True
+    """Whether a row of weight k is worth exactly k copies of it."""
     run_parameters: ClassVar[frozenset[str]] = frozenset()
     """Parameters that say how to run, not what to fit; they stay out of model files."""
 
