@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators import persistence
 from mbct.calibrators.inputs import TrainingData, scores, training_data
 from mbct.engines.columns import Columns, read_columns
+from mbct.errors import DataError
 from mbct.validation import FloatArray
 
 
@@ -27,7 +28,7 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     monotone: ClassVar[bool] = False
     """Whether a higher score never gets a lower calibrated probability, whatever the data."""
     strict: ClassVar[bool] = False
-    """Whether, on data whose labels rise with the score, a higher score in [1e-9, 1 − 1e-9] gets a higher probability."""
+    """Whether, on data whose labels rise with the score, a higher score in [1e-9, 1 − 1e-9] gets a higher result."""
     feature_aware: ClassVar[bool] = False
     """Whether columns other than the score change the result."""
     weights_are_counts: ClassVar[bool] = True
@@ -44,18 +45,14 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         0 and 1 or the name of the label column in ``X``.
         """
         data = training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class)
-        self.score_ = data.score
-        self.feature_names_in_ = np.asarray(data.columns.names, dtype=object)
-        self.n_features_in_ = len(data.columns.names)
-        self.classes_ = np.array([0, 1])
         self._fit(data)
+        self._remember(data.score, data.columns.names)
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probability of the positive class for each row of ``X``."""
-        check_is_fitted(self)
-        columns = read_columns(X)
-        return np.clip(self._calibrate(columns, self._scores(columns, y_prob)), 0.0, 1.0)
+        columns, y_prob = self._read(X, y_prob)
+        return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities of both classes, shape (n, 2)."""
@@ -71,10 +68,22 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         persistence.save(self, path)
 
-    def _scores(self, columns: Columns, y_prob: Any) -> FloatArray:
-        single = len(columns.names) == 1 and self.n_features_in_ == 1
-        name = columns.names[0] if single else self.score_
-        return scores(columns, name, y_prob)[1]
+    def _read(self, X: Any, y_prob: Any) -> tuple[Columns, FloatArray]:
+        """The columns and scores of rows to calibrate."""
+        check_is_fitted(self)
+        columns = read_columns(X)
+        if y_prob is None and self.score_ not in self.feature_names_in_ and self.score_ not in columns:
+            raise DataError("the scores were given apart when this calibrator was fitted: pass y_prob=… here too")
+        # A lone column is the score whatever it is called now, if it was alone and the score at fitting.
+        alone = len(columns.names) == 1 and list(self.feature_names_in_) == [self.score_]
+        return columns, scores(columns, columns.names[0] if alone else self.score_, y_prob)[1]
+
+    def _remember(self, score: str, columns: list[str]) -> None:
+        """Keep what was fitted on; called last, so that a failed fit leaves no calibrator that looks fitted."""
+        self.score_ = score
+        self.feature_names_in_ = np.asarray(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+        self.classes_ = np.array([0, 1])
 
     def _fit(self, data: TrainingData) -> None:
         raise NotImplementedError

@@ -57,9 +57,7 @@ def _numbers_of_bins(counts: ScoreCounts, spread: float) -> range:
     return range(fewest, max(fewest, min(len(counts), int(root * spread))) + 1)
 
 
-def _binning(
-    counts: ScoreCounts, n_bins: int, prior_strength: float
-) -> tuple[float, npt.NDArray[np.intp], FloatArray]:
+def _binning(counts: ScoreCounts, n_bins: int, prior_strength: float) -> tuple[float, npt.NDArray[np.intp], FloatArray]:
     """Log marginal likelihood, starts and posterior means of one uniform-mass binning."""
     starts = uniform_mass_starts(counts.total, n_bins)
     positive = np.add.reduceat(counts.positive, starts)

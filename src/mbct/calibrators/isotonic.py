@@ -65,6 +65,8 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
         # Centres of neighbouring blocks can coincide only by rounding; the ends may already be knots.
         keep = np.concatenate([[True], (np.diff(centre) > 0) & (np.diff(knot) > 0)])
         centre, knot = centre[keep], knot[keep]
-        left, right = centre[0] > 0.0, centre[-1] < 1.0
-        knots = np.concatenate([[0.0] * left, centre, [1.0] * right])
-        return LinearMap(knots, np.concatenate([[0.0] * left, knot, [1.0] * right]))
+        if centre[0] > 0.0:
+            centre, knot = np.concatenate([[0.0], centre]), np.concatenate([[0.0], knot])
+        if centre[-1] < 1.0:
+            centre, knot = np.concatenate([centre, [1.0]]), np.concatenate([knot, [1.0]])
+        return LinearMap(centre, knot)

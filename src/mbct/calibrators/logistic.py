@@ -52,9 +52,7 @@ def _loss(z: FloatArray, counts: ScoreCounts) -> float:
     return float(np.sum(counts.total * np.logaddexp(0.0, z) - counts.positive * z))
 
 
-def _newton(
-    design: FloatArray, counts: ScoreCounts, start: FloatArray, free: npt.NDArray[np.bool_]
-) -> FloatArray:
+def _newton(design: FloatArray, counts: ScoreCounts, start: FloatArray, free: npt.NDArray[np.bool_]) -> FloatArray:
     """Minimise the ridged loss over the ``free`` coefficients, halving steps that do not lower it."""
     if not free.any():
         return start

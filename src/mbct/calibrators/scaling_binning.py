@@ -45,7 +45,7 @@ class ScalingBinningCalibrator(ScoreCalibrator):
         at_least(1, n_bins=self.n_bins)
         scaling = fit_platt(counts)
         fitted, group = np.unique(scaling(counts.score), return_inverse=True)
-        total = np.bincount(group, counts.total)
+        total = np.bincount(group, counts.total).astype(np.float64)
         starts = uniform_mass_starts(total, self.n_bins)
         values = np.add.reduceat(total * fitted, starts) / np.add.reduceat(total, starts)
         edges = edges_between(fitted, starts)
