@@ -44,14 +44,20 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``X`` is any frame that narwhals reads, a numpy array or a single column of scores; ``y`` an array of
         0 and 1 or the name of the label column in ``X``.
         """
-        data = training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class)
+        return self.fit_data(training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class))
+
+    def fit_data(self, data: TrainingData) -> Self:
+        """:meth:`fit` on rows that were checked before."""
         self._fit(data)
         self._remember(data.score, data.columns.names)
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probability of the positive class for each row of ``X``."""
-        columns, y_prob = self._read(X, y_prob)
+        return self.calibrate_columns(*self._read(X, y_prob))
+
+    def calibrate_columns(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        """:meth:`calibrate` on rows that were checked before."""
         return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:

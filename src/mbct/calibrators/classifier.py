@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.folds import distinct_rows, row_keys, sparse_row_keys, stratified_folds
+from mbct.calibrators.folds import cross_validation_folds, row_keys, sparse_row_keys
 from mbct.calibrators.registry import make
 from mbct.engines.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.stats.logodds import sigmoid
-from mbct.validation import FloatArray, as_weights, at_least
+from mbct.validation import FloatArray, as_weights
 
 BASE_SCORE = "base_score"
 """Name under which the classifier's own probability stands beside the features."""
@@ -112,17 +112,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     def _splits(self, X: Any, labels: npt.NDArray[Any], weight: FloatArray) -> list[tuple[RowArray, RowArray]]:
         if not isinstance(self.cv, int | np.integer):
             return list(check_cv(self.cv, labels, classifier=True).split(X, labels))
-        at_least(2, cv=self.cv)
         rows = np.flatnonzero(weight > 0)
-        keys = _content_keys(X, self.random_state)[rows]
-        fewest = min(distinct_rows(keys, labels[rows]).items(), key=lambda item: item[1])
-        if fewest[1] < 2:
-            raise DataError(
-                f"class {fewest[0]!r} has only one sample (one distinct row): cross-validation needs two of each "
-                "class; add rows, or fit the classifier apart and pass cv='prefit'"
-            )
-        fold = stratified_folds(keys, labels[rows], int(self.cv))
-        return [(rows[fold != k], rows[fold == k]) for k in range(int(self.cv)) if np.any(fold == k)]
+        fold = cross_validation_folds(_content_keys(X, self.random_state)[rows], labels[rows], self.cv)
+        return [(rows[fold != k], rows[fold == k]) for k in np.unique(fold)]
 
     def _held_out_scores(
         self, X: Any, labels: npt.NDArray[Any], passed: Any, weight: FloatArray, classes: npt.NDArray[Any]

@@ -12,8 +12,10 @@ import numpy.typing as npt
 from mbct.binning.keys import category_key
 from mbct.engines.columns import Columns
 from mbct.engines.factorize import as_floats, factorize, is_number
+from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.stats.random_stream import mixed
+from mbct.validation import at_least
 
 KeyArray = npt.NDArray[np.uint64]
 
@@ -50,9 +52,16 @@ def stratified_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: int) -> n
     return fold
 
 
-def distinct_rows(keys: KeyArray, label: npt.NDArray[Any]) -> dict[Any, int]:
-    """How many distinct rows each class has."""
-    return {value: len(np.unique(keys[label == value])) for value in np.unique(label).tolist()}
+def cross_validation_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: Any) -> npt.NDArray[np.intp]:
+    """:func:`stratified_folds`, where every fold leaves rows of each class to train on; else a clear error."""
+    at_least(2, cv=n_folds)
+    for value in np.unique(label):
+        if len(np.unique(keys[label == value])) < 2:
+            raise DataError(
+                f"class {value!r} has only one sample (one distinct row): cross-validation needs two of each class; "
+                "add rows, or fit without it"
+            )
+    return stratified_folds(keys, label, int(n_folds))
 
 
 def _content_bits(column: Any) -> KeyArray:

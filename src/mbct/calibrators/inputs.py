@@ -22,6 +22,12 @@ class TrainingData:
     y_true: FloatArray
     weight: FloatArray
 
+    def take(self, rows: npt.NDArray[np.intp]) -> "TrainingData":
+        """The rows whose numbers are given."""
+        return TrainingData(
+            self.columns.take(rows), self.score, self.y_prob[rows], self.y_true[rows], self.weight[rows]
+        )
+
 
 def training_data(
     X: Any, y: Any, sample_weight: Any, y_prob: Any, score: str | int | None, *, one_class: bool = False

@@ -46,17 +46,17 @@ class SegmentCalibrator(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         at_least(0, min_rows=self.min_rows, min_class_rows=self.min_class_rows)
         field = self._field_name(data)
-        fallback = self._fit_part(data)
+        fallback = self._make_part().fit_data(data)
         segments: dict[str, Calibrator] = {}
         if field is not None:
             for key, rows in _rows_by_key(data.columns, field):
                 if key is not None and self._large_enough(data, rows):
-                    segments[key] = self._fit_part(_part(data, rows))
+                    segments[key] = self._make_part().fit_data(data.take(rows))
         self.field_, self.fallback_, self.segments_ = field, fallback, dict(sorted(segments.items()))
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         if self.field_ is None:
-            return self.fallback_._calibrate(columns, y_prob)
+            return self.fallback_.calibrate_columns(columns, y_prob)
         calibrated = np.empty(len(y_prob))
         parts: dict[int, list[npt.NDArray[np.intp]]] = {}
         chosen = {}
@@ -66,7 +66,7 @@ class SegmentCalibrator(Calibrator):
             parts.setdefault(id(part), []).append(rows)
         for number, lists in parts.items():
             rows = np.concatenate(lists)
-            calibrated[rows] = chosen[number]._calibrate(columns.take(rows), y_prob[rows])
+            calibrated[rows] = chosen[number].calibrate_columns(columns.take(rows), y_prob[rows])
         return calibrated
 
     def _field_name(self, data: TrainingData) -> str | None:
@@ -94,12 +94,6 @@ class SegmentCalibrator(Calibrator):
         except TypeError as error:
             raise ParameterError(f"parameters do not fit the method {self.segment_method!r}: {error}") from error
 
-    def _fit_part(self, data: TrainingData) -> Calibrator:
-        part = self._make_part()
-        part._fit(data)
-        part._remember(data.score, data.columns.names)
-        return part
-
     def _state(self) -> dict[str, Any]:
         segments = {key: part._state() for key, part in self.segments_.items()}
         return {"field": self.field_, "fallback": self.fallback_._state(), "segments": segments}
@@ -114,10 +108,6 @@ class SegmentCalibrator(Calibrator):
         part._remember(self.score_, self.feature_names_in_.tolist())
         part._restore(state)
         return part
-
-
-def _part(data: TrainingData, rows: npt.NDArray[np.intp]) -> TrainingData:
-    return TrainingData(data.columns.take(rows), data.score, data.y_prob[rows], data.y_true[rows], data.weight[rows])
 
 
 def _rows_by_key(columns: Columns, field: str) -> list[tuple[str | None, npt.NDArray[np.intp]]]:
