@@ -13,11 +13,9 @@ from mbct.calibrators.folds import row_keys, stratified_folds
 from mbct.calibrators.inputs import TrainingData
 from mbct.engines.columns import Columns, column_name
 from mbct.engines.factorize import as_floats, factorize, is_number
-from mbct.errors import MissingDependencyError
+from mbct.errors import MissingDependencyError, ParameterError
 from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
-
-_SCORE_FEATURE = "log-odds of the score"
 
 
 @dataclass(frozen=True)
@@ -98,23 +96,24 @@ class LightGBMCalibrator(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         at_least(1, n_estimators=self.n_estimators, early_stopping_rounds=self.early_stopping_rounds)
         at_least(2, num_leaves=self.num_leaves)
+        if not 0.0 < self.validation_fraction <= 0.5:
+            raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
         table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
+        data = data.take(np.flatnonzero(data.weight > 0))
         matrix = table.matrix(data.columns, data.y_prob)
-        counted = data.weight > 0
-        n_trees = self._number_of_trees(table, matrix, data, counted)
+        n_trees = self._number_of_trees(table, matrix, data)
         text = ""
         if n_trees:
-            text = self._train(table, matrix, data, counted, n_trees).model_to_string(num_iteration=n_trees)
+            every = np.ones(len(matrix), dtype=bool)
+            text = self._train(table, matrix, data, every, n_trees).model_to_string(num_iteration=n_trees)
         self.features_, self.model_text_ = table, text
         self.booster_ = _booster(text)
 
-    def _number_of_trees(
-        self, table: FeatureTable, matrix: FloatArray, data: TrainingData, counted: np.ndarray[Any, Any]
-    ) -> int:
+    def _number_of_trees(self, table: FeatureTable, matrix: FloatArray, data: TrainingData) -> int:
         keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(matrix)), self.random_state)
         n_parts = max(2, round(1.0 / self.validation_fraction))
-        held_out = counted & (stratified_folds(keys, data.y_true, n_parts) == 0)
-        rest = counted & ~held_out
+        held_out = stratified_folds(keys, data.y_true, n_parts) == 0
+        rest = ~held_out
         for part in (held_out, rest):
             positives = int(np.sum(data.y_true[part]))
             if min(positives, int(part.sum()) - positives) < 2:
