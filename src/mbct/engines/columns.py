@@ -48,6 +48,10 @@ class Columns:
             plural = "columns are" if len(missing) > 1 else "column is"
             raise DataError(f"{plural} missing: {_listing(missing)}; the data has {_listing(self.by_name)}")
 
+    def take(self, rows: np.ndarray[Any, Any]) -> "Columns":
+        """The rows whose numbers are given, in that order."""
+        return Columns({name: column[rows] for name, column in self.by_name.items()}, len(rows))
+
     def without(self, *names: str) -> "Columns":
         """The same columns but for ``names``."""
         return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)
@@ -82,7 +86,7 @@ def read_columns(frame: Any) -> Columns:
         return _non_empty(Columns(arrays, lengths.pop()))
     opened = nw.from_native(frame, pass_through=True, eager_only=True)
     if isinstance(opened, nw.DataFrame):
-        return _non_empty(Columns({str(name): opened[name] for name in opened.columns}, len(opened)))
+        return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
     try:
         return _from_array(np.asarray(frame))
     except ValueError as error:

@@ -63,9 +63,11 @@ def equal_width(atoms: Bins, n_bins: int) -> Bins:
     return by_group(atoms, np.searchsorted(inner, atoms.pred / atoms.count), n_bins)
 
 
-def by_group(rows: Bins, group: npt.NDArray[np.integer], n_groups: int) -> Bins:  # type: ignore[type-arg]
+def by_group(rows: Bins, group: npt.NDArray[np.int64], n_groups: int) -> Bins:
     """Join rows by their group number, 0 … n_groups − 1: the division by a feature's values."""
-    return Bins(*(np.bincount(group, sums, n_groups) for sums in (rows.count, rows.label, rows.pred)))
+    return Bins(
+        *(np.bincount(group, sums, n_groups).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
+    )
 
 
 def rows_as_bins(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
