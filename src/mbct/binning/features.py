@@ -1,0 +1,175 @@
+"""Frozen bins: how each feature's values become codes, as plain data.
+
+A feature with n values or intervals has n + 2 codes: 0 … n − 1, then ``missing``, then ``unseen``. Encoding is a
+total function: any input has a code.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.binning.keys import ValueType, category_key
+from mbct.errors import ModelFileError
+from mbct.validation import FloatArray
+
+CodeArray = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True)
+class NumberBins:
+    """Intervals (−∞, e₀], (e₀, e₁], … , (eₘ, ∞) of a number; NaN is missing, infinities fall into the outer ones."""
+
+    name: str
+    edges: tuple[float, ...]
+
+    kind: ClassVar[Literal["number"]] = "number"
+    ordered: ClassVar[bool] = True
+
+    @property
+    def n_values(self) -> int:
+        """Number of intervals."""
+        return len(self.edges) + 1
+
+    @property
+    def missing(self) -> int:
+        """Code of a missing value."""
+        return self.n_values
+
+    @property
+    def unseen(self) -> int:
+        """Code of an unseen value: no number has it."""
+        return self.n_values + 1
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, missing and unseen included."""
+        return self.n_values + 2
+
+    def encode(self, values: FloatArray) -> npt.NDArray[np.intp]:
+        """Codes of float values.
+
+        >>> NumberBins("age", (18.0, 65.0)).encode(np.array([18.0, 18.1, np.inf, np.nan])).tolist()
+        [0, 1, 2, 3]
+        """
+        codes = np.searchsorted(np.asarray(self.edges, dtype=np.float64), values, side="left")
+        codes[np.isnan(values)] = self.missing
+        return codes
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"kind": self.kind, "name": self.name, "edges": list(self.edges)}
+
+
+@dataclass(frozen=True)
+class CategoryBins:
+    """A code for each known value, by its canonical text (:func:`~mbct.binning.keys.category_key`)."""
+
+    name: str
+    values: tuple[str, ...]
+    value_type: ValueType = "string"
+
+    kind: ClassVar[Literal["category"]] = "category"
+    ordered: ClassVar[bool] = False
+
+    @property
+    def n_values(self) -> int:
+        """Number of known values."""
+        return len(self.values)
+
+    @property
+    def missing(self) -> int:
+        """Code of a missing value."""
+        return self.n_values
+
+    @property
+    def unseen(self) -> int:
+        """Code of values that were not, or hardly, seen in training."""
+        return self.n_values + 1
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, missing and unseen included."""
+        return self.n_values + 2
+
+    @cached_property
+    def code_of(self) -> dict[str | None, int]:
+        """Code of each known value and of None."""
+        known: dict[str | None, int] = {value: code for code, value in enumerate(self.values)}
+        known[None] = self.missing
+        return known
+
+    def encode(self, values: Iterable[Any]) -> npt.NDArray[np.intp]:
+        """Codes of values of any type.
+
+        >>> CategoryBins("carrier", ("UA", "AA")).encode(["AA", None, "ZZ"]).tolist()
+        [1, 2, 3]
+        """
+        code_of, unseen = self.code_of, self.unseen
+        return np.array([code_of.get(category_key(v), unseen) for v in values], dtype=np.intp)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"kind": self.kind, "name": self.name, "type": self.value_type, "values": list(self.values)}
+
+
+Bins = NumberBins | CategoryBins
+
+
+@dataclass(frozen=True)
+class FeatureBins:
+    """Bins of all features, in the order of the code columns."""
+
+    features: tuple[Bins, ...]
+
+    def __iter__(self) -> Iterator[Bins]:
+        return iter(self.features)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, index: int) -> Bins:
+        return self.features[index]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Feature names."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def n_codes(self) -> tuple[int, ...]:
+        """Number of codes of each feature."""
+        return tuple(feature.n_codes for feature in self.features)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of all bins: cells with another fingerprint were coded otherwise."""
+        content = json.dumps(self.to_list(), sort_keys=True, ensure_ascii=False).encode()
+        return hashlib.sha256(content).hexdigest()[:16]
+
+    @property
+    def code_type(self) -> npt.DTypeLike:
+        """The narrowest unsigned integer that holds every code."""
+        return np.min_scalar_type(max((*self.n_codes, 1)) - 1)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain JSON."""
+        return [feature.to_dict() for feature in self.features]
+
+    @classmethod
+    def from_list(cls, content: list[dict[str, Any]]) -> "FeatureBins":
+        """Undo :meth:`to_list`."""
+        return cls(tuple(_bins_from_dict(item) for item in content))
+
+
+def _bins_from_dict(item: dict[str, Any]) -> Bins:
+    if item["kind"] == NumberBins.kind:
+        return NumberBins(item["name"], tuple(float(edge) for edge in item["edges"]))
+    if item["kind"] == CategoryBins.kind:
+        return CategoryBins(item["name"], tuple(map(str, item["values"])), item["type"])
+    raise ModelFileError(f"unknown kind of bins {item['kind']!r} for feature {item.get('name')!r}")

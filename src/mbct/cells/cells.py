@@ -1,0 +1,96 @@
+"""Cells: sets of rows with equal codes and the sums that stand for them."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from mbct.cells.group import CodeMatrix, group_rows
+from mbct.errors import DataError
+from mbct.stats.sums import Sums
+
+_GONE = 1e-9
+"""Relative mass below which a cell that was subtracted counts as empty."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Codes (one row a cell, one column a feature), sums, and the fingerprint of the bins that made the codes.
+
+    ``one_score`` says that the rows of every cell share one prediction, so that nothing was lost by joining them.
+    """
+
+    codes: CodeMatrix
+    sums: Sums
+    n_codes: tuple[int, ...]
+    fingerprint: str
+    one_score: bool
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def total(self) -> Sums:
+        """Sums over all cells."""
+        return self.sums.total()
+
+    def merge(self, *others: Self) -> Self:
+        """Cells of several batches, added up."""
+        for other in others:
+            self._require_same_bins(other)
+        everything = (self, *others)
+        codes = np.concatenate([cells.codes for cells in everything])
+        sums = _concatenate([cells.sums for cells in everything])
+        return self._regrouped(codes, sums)
+
+    def subtract(self, other: Self) -> Self:
+        """Take away rows that were merged in before."""
+        self._require_same_bins(other)
+        codes = np.concatenate([self.codes, other.codes])
+        left = self._regrouped(codes, _concatenate([self.sums, other.sums.scaled(-1.0)]))
+        scale = float(self.sums.count.max(initial=1.0))
+        if np.any(left.sums.count < -_GONE * scale):
+            cell = int(left.sums.count.argmin())
+            raise DataError(
+                f"cell {left.codes[cell].tolist()} would hold {left.sums.count[cell]:g} rows: "
+                "only cells that were merged before can be subtracted"
+            )
+        return left.select(left.sums.count > _GONE * scale)
+
+    def decay(self, factor: float) -> Self:
+        """Every row counts ``factor`` times, 0 < factor ≤ 1: how old days fade."""
+        if not 0.0 < factor <= 1.0:
+            raise DataError(f"factor {factor!r} must be above 0 and at most 1")
+        return type(self)(self.codes, self.sums.scaled(factor), self.n_codes, self.fingerprint, self.one_score)
+
+    def select(self, index: np.ndarray) -> Self:
+        """The cells at ``index`` (numbers or a mask)."""
+        return type(self)(self.codes[index], self.sums.take(index), self.n_codes, self.fingerprint, self.one_score)
+
+    def canonical(self) -> Self:
+        """The same cells in the order of their content's hash, whatever order they came in."""
+        return self._regrouped(self.codes, self.sums)
+
+    def _regrouped(self, codes: CodeMatrix, sums: Sums) -> Self:
+        score = sums.pred / np.where(sums.count == 0, 1.0, sums.count) if self.one_score else None
+        group, first = group_rows(codes, score)
+        return type(self)(
+            np.ascontiguousarray(codes[first]),
+            sums.grouped(group, len(first)),
+            self.n_codes,
+            self.fingerprint,
+            self.one_score,
+        )
+
+    def _require_same_bins(self, other: Self) -> None:
+        if other.fingerprint != self.fingerprint:
+            raise DataError(
+                f"cells of bins {other.fingerprint} cannot be joined with cells of bins {self.fingerprint}: "
+                "aggregate both with the same FeatureBins"
+            )
+        if other.one_score != self.one_score:
+            raise DataError("row-level cells cannot be joined with aggregated ones: build both at the same level")
+
+
+def _concatenate(parts: list[Sums]) -> Sums:
+    return Sums(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))

@@ -1,0 +1,63 @@
+"""Distinct values of a column and which of them each row holds."""
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+
+def is_number(column: Any) -> bool:
+    """Whether a column holds numbers (booleans, dates and text are none)."""
+    if isinstance(column, nw.Series):
+        return bool(column.dtype.is_numeric())
+    if column.dtype.kind == "O":
+        return all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in column if v is not None)
+    return bool(column.dtype.kind in "iuf")
+
+
+def as_floats(column: Any) -> npt.NDArray[np.float64]:
+    """A column as float64, with NaN for what is missing or no number at all."""
+    if isinstance(column, nw.Series):
+        if column.dtype.is_numeric():
+            return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        column = np.asarray(column.to_list(), dtype=object)
+    if column.dtype.kind in "iufb":
+        return np.asarray(column, dtype=np.float64)
+    return np.array([_float_or_nan(value) for value in column.tolist()], dtype=np.float64)
+
+
+def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Distinct values, in no particular order, and the position among them of each row's value.
+
+    >>> values, position = factorize(np.array(["b", "a", "b"]))
+    >>> [values[i] for i in position]
+    ['b', 'a', 'b']
+    """
+    if isinstance(column, nw.Series):
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            column = column.to_numpy()
+        elif column.implementation.is_pandas():
+            codes, values = column.implementation.to_native_namespace().factorize(
+                column.to_native(), use_na_sentinel=False
+            )
+            return list(values), np.asarray(codes, dtype=np.intp)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iufbM":
+        distinct, position = np.unique(column, return_inverse=True)
+        return list(distinct), np.asarray(position, dtype=np.intp)
+    return _factorize_objects(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
+
+
+def _factorize_objects(values: list[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    try:
+        position = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    except TypeError:
+        return _factorize_objects([repr(value) for value in values])
+    return list(position), np.fromiter((position[v] for v in values), dtype=np.intp, count=len(values))
+
+
+def _float_or_nan(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")

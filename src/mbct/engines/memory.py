@@ -1,0 +1,77 @@
+"""Bins and codes of columns that are in memory."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from mbct.binning.features import Bins, FeatureBins, NumberBins
+from mbct.binning.fit import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.cells.group import CodeMatrix
+from mbct.engines.columns import Columns
+from mbct.engines.factorize import as_floats, factorize, is_number
+from mbct.errors import DataError, ParameterError
+from mbct.validation import FloatArray
+
+Categorical = Literal["auto", "all"] | Sequence[str]
+
+
+def fit_bins(
+    columns: Columns,
+    score: str,
+    features: Sequence[str],
+    y_prob: FloatArray,
+    y_true: FloatArray,
+    weight: FloatArray | None,
+    categorical: Categorical,
+    options: BinningOptions,
+) -> FeatureBins:
+    """Bins of the prediction and of ``features``; the prediction comes first."""
+    columns.require(features)
+    by_value = categories(columns, features, categorical)
+    fitted: list[Bins] = [fit_score_bins(score, *distinct_numbers(y_prob, weight), options)]
+    for name in features:
+        if name in by_value:
+            values, position = factorize(columns.column(name))
+            weights = np.ones(len(y_prob)) if weight is None else weight
+            mass, label, pred = (
+                np.bincount(position, amount, len(values)).astype(np.float64)
+                for amount in (weights, weights * y_true, weights * y_prob)
+            )
+            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows))
+        else:
+            distinct = distinct_numbers(as_floats(columns.column(name)), weight)
+            fitted.append(fit_number_bins(name, *distinct, options.number_bins))
+    return FeatureBins(tuple(fitted))
+
+
+def categories(columns: Columns, features: Iterable[str], categorical: Categorical) -> set[str]:
+    """Features to be coded by value: all that are no numbers, all, or the named ones and those that must be."""
+    names = list(features)
+    if categorical == "all":
+        return set(names)
+    needed = {name for name in names if not is_number(columns.column(name))}
+    if categorical == "auto":
+        return needed
+    if isinstance(categorical, str):
+        raise ParameterError(f"categorical={categorical!r} must be 'auto', 'all' or a list of column names")
+    named = {str(name) for name in categorical}
+    if unknown := sorted(named - set(names)):
+        raise DataError(f"categorical names {unknown}, but the features are {names}")
+    return needed | named
+
+
+def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatrix:
+    """Codes of every row: one column a feature, the prediction first, in the narrowest integers."""
+    columns.require(bins.names[1:])
+    codes = np.empty((columns.n_rows, len(bins)), dtype=bins.code_type)
+    for j, feature in enumerate(bins):
+        codes[:, j] = _encode_column(y_prob if j == 0 else columns.column(feature.name), feature)
+    return codes
+
+
+def _encode_column(column: Any, feature: Bins) -> np.ndarray[Any, Any]:
+    if isinstance(feature, NumberBins):
+        return feature.encode(as_floats(column))
+    values, position = factorize(column)
+    return feature.encode(values)[position]

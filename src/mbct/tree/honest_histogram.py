@@ -1,0 +1,85 @@
+"""Gradients and their histograms for honest growth: every row's gradient is held apart by a random half.
+
+At prediction q the log loss has gradient G = Σw(y − q) and curvature H = Σw·q(1 − q) in the log-odds. Both are kept
+for two random halves of the rows, four numbers in all, so that a split chosen on one half can be judged on the other.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.cells.group import CodeMatrix
+from mbct.cells.thin import half_of
+from mbct.jit import kernel
+from mbct.validation import FloatArray
+
+GradientArray = npt.NDArray[np.float32]
+"""Shape (rows, 4): G and H of the first half, G and H of the second."""
+
+_EMPTY = 1e-6
+"""Curvature below which a code counts as empty after a subtraction."""
+
+
+@kernel
+def gradients(
+    log_odds: FloatArray, count: FloatArray, label: FloatArray, seed: np.uint64, honest: bool, out: GradientArray
+) -> None:
+    """Gradient and curvature of each row (or part of a cell), its units thrown into two halves afresh.
+
+    Without ``honest`` everything lies in the first half.
+    """
+    for i in range(len(log_odds)):
+        small = np.exp(-abs(log_odds[i]))
+        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        curvature = q * (1.0 - q)
+        positives = label[i]
+        negatives = count[i] - label[i]
+        first_positives = half_of(positives, seed, i, 0) if honest else positives
+        first_negatives = half_of(negatives, seed, i, 1) if honest else negatives
+        second_positives = positives - first_positives
+        second_negatives = negatives - first_negatives
+        first = first_positives + first_negatives
+        second = second_positives + second_negatives
+        out[i, 0] = first_positives - first * q
+        out[i, 1] = first * curvature
+        out[i, 2] = second_positives - second * q
+        out[i, 3] = second * curvature
+
+
+@kernel
+def add_rows(
+    codes: CodeMatrix,
+    gradient: GradientArray,
+    features: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    out: FloatArray,
+) -> None:
+    """Histogram of the rows in the chosen features."""
+    for j in features:
+        out[offset[j] : offset[j + 1]] = 0.0
+    for i in rows:
+        g0 = gradient[i, 0]
+        h0 = gradient[i, 1]
+        g1 = gradient[i, 2]
+        h1 = gradient[i, 3]
+        for j in features:
+            entry = out[offset[j] + codes[i, j]]
+            entry[0] += g0
+            entry[1] += h0
+            entry[2] += g1
+            entry[3] += h1
+
+
+@kernel
+def subtract(
+    parent: FloatArray, child: FloatArray, features: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]
+) -> None:
+    """The parent's histogram becomes the other child's; what is left by rounding is cleared."""
+    for j in features:
+        for c in range(offset[j], offset[j + 1]):
+            for half in range(2):
+                g = parent[c, 2 * half] - child[c, 2 * half]
+                h = parent[c, 2 * half + 1] - child[c, 2 * half + 1]
+                empty = h < _EMPTY
+                parent[c, 2 * half] = 0.0 if empty else g
+                parent[c, 2 * half + 1] = 0.0 if empty else h
