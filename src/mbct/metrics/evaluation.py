@@ -12,6 +12,7 @@ from mbct.metrics.binned import one_bin
 from mbct.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
 from mbct.metrics.multicalibration import ALL_ROWS, multicalibration_error
 from mbct.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.metrics.scores import grouped_area
 from mbct.metrics.segments import Segmentation, read_segments
 from mbct.metrics.table import Table
 from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
@@ -20,7 +21,7 @@ from mbct.stats.divisions import uniform_mass
 from mbct.stats.expected_error import ece_of_atoms, sweep_bins
 from mbct.stats.field_error import calibration_n, field_error, relative_field_error
 from mbct.stats.multiplicity import CORRECTIONS
-from mbct.stats.partition_error import prediction_ratio
+from mbct.stats.partition_error import finer_partition_error, partition_error, prediction_ratio
 from mbct.stats.ranking import auc_of_atoms
 from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
 from mbct.stats.smooth_error import smooth_error
@@ -28,11 +29,14 @@ from mbct.stats.smooth_error import smooth_error
 OTHER = "(other)"
 ECE_BINS = 15
 BLOCKS = 100
+PARTS = 4
 
 METRICS: dict[str, Callable[[Rows], float]] = {
     "label_rate": lambda rows: float(np.average(rows.y_true, weights=rows.weight)),
     "mean_prediction": lambda rows: float(np.average(rows.y_prob, weights=rows.weight)),
     "pcoc": lambda rows: float(prediction_ratio(one_bin(rows))[0]),
+    "pce": lambda rows: float(partition_error(one_bin(rows))[0]),
+    "bfgpce": lambda rows: finer_partition_error(rows.atoms, PARTS),
     "log_loss": lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight),
     "normalised_entropy": lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight),
     "brier": lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
@@ -185,6 +189,7 @@ def _field_table(rows: Rows, fields: tuple[Segmentation, ...]) -> Table:
         "field_rce": [each.seen for each in relative],
         "field_rce_all": [each.all_values for each in relative],
         "unseen_share": [each.unseen_share for each in relative],
+        "grouped_auc": [grouped_area(rows, i, len(field)).value for i, field in enumerate(fields)],
     }
     names = [*(field.name for field in fields), "(mean)"]
     means = {name: [*each, float(np.mean(each))] for name, each in columns.items()}

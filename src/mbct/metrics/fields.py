@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from mbct.errors import DataError
 from mbct.metrics.binned import one_bin
 from mbct.metrics.resampling import Resampling
 from mbct.metrics.results import BlockEstimate, Estimate, RelativeEstimate
 from mbct.metrics.rows import Rows, check_choice, check_count, read_rows
-from mbct.metrics.segments import Segmentation, read_segments
+from mbct.metrics.segments import read_one_column, read_segments
 from mbct.stats.cumulative_error import cumulative_scale, in_sigmas
 from mbct.stats.divisions import Bins, uniform_mass
 from mbct.stats.field_error import calibration_n, field_error, relative_field_error
@@ -64,7 +63,7 @@ def field_ece(
     >>> float(field_ece([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], ["a", "a", "b", "b"]))
     0.5
     """
-    values = _one_field(field)
+    values = read_one_column(field, "field")
     rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
     return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
         rows, lambda rows: field_error(rows.values(0, len(values))), Estimate
@@ -89,7 +88,7 @@ def field_rce(
     public code does, which hides sparse values; ``"keep"`` takes it to have one positive. The result tells both.
     """
     keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
-    values = _one_field(field)
+    values = read_one_column(field, "field")
     rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
 
     def statistic(rows: Rows) -> float:
@@ -157,7 +156,7 @@ def cal_n(
     without a positive has no finite e; it is left out, and the result says how many were.
     """
     check_count("n_blocks", n_blocks)
-    values = None if by is None else _one_field(by)
+    values = None if by is None else read_one_column(by, "by")
     rows = read_rows(y_true, y_prob, sample_weight, () if values is None else (values.codes,))
 
     def blocks(rows: Rows) -> Bins:
@@ -184,10 +183,3 @@ def _field_statistic(error: str, no_positive: str) -> Callable[[Bins], float]:
 def _relative(values: Bins, *, keep: bool) -> float:
     both = relative_field_error(values)
     return both.all_values if keep else both.seen
-
-
-def _one_field(field: Any) -> Segmentation:
-    segmentations = read_segments(field)
-    if len(segmentations) != 1:
-        raise DataError(f"one field is needed, got {len(segmentations)} columns; use multi_field for several")
-    return segmentations[0]

@@ -9,7 +9,7 @@ from mbct.errors import DataError
 from mbct.metrics.resampling import Resampling
 from mbct.metrics.results import BrierEstimate, Estimate
 from mbct.metrics.rows import Rows, read_rows
-from mbct.metrics.segments import read_segments
+from mbct.metrics.segments import read_one_column
 from mbct.stats.ranking import auc_by_group, auc_of_atoms
 from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
 
@@ -59,9 +59,9 @@ def brier(
 
     The parts are those of isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021): no bins, and they add up.
 
-    >>> score = brier([0, 1, 1, 0], [0.1, 0.8, 0.6, 0.4])
+    >>> score = brier([0, 1, 1, 0], [0.5, 0.75, 0.5, 0.25])
     >>> float(score), score.uncertainty
-    (0.0925, 0.25)
+    (0.15625, 0.25)
     """
     rows = read_rows(y_true, y_prob, sample_weight)
     parts = brier_decomposition(rows.atoms)
@@ -118,28 +118,27 @@ def grouped_auc(
     seed: int = 0,
 ) -> GroupedEstimate:
     """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out."""
-    (segmentation,) = read_segments(np.asarray(group) if isinstance(group, list | tuple) else group)
+    segmentation = read_one_column(group, "group")
     rows = read_rows(y_true, y_prob, sample_weight, (segmentation.codes,))
-
-    def areas(rows: Rows) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        codes = rows.groups[0]
-        area = auc_by_group(rows.y_prob, rows.y_true, rows.weight, codes, len(segmentation))
-        return area, np.bincount(codes, rows.weight, len(segmentation))
-
-    def statistic(rows: Rows) -> float:
-        area, mass = areas(rows)
-        told = ~np.isnan(area)
-        return float(np.average(area[told], weights=mass[told])) if told.any() else float("nan")
-
-    area, mass = areas(rows)
-    told = ~np.isnan(area)
-    if not told.any():
+    found = grouped_area(rows, 0, len(segmentation))
+    if found.n_groups == 0:
         raise DataError("no group has both classes: the grouped AUC needs at least one; choose coarser groups")
     return Resampling(confidence, n_bootstrap, 0, seed).estimate(
         rows,
-        statistic,
+        lambda rows: grouped_area(rows, 0, len(segmentation)).value,
         GroupedEstimate,
+        value=found.value,
         highest=1.0,
-        n_groups=int(told.sum()),
-        used_share=float(mass[told].sum() / mass.sum()),
+        n_groups=found.n_groups,
+        used_share=found.used_share,
     )
+
+
+def grouped_area(rows: Rows, field: int, n_groups: int) -> GroupedEstimate:
+    """Grouped AUC over the ``field``-th column of groups; not a number where no group has both classes."""
+    codes = rows.groups[field]
+    area = auc_by_group(rows.y_prob, rows.y_true, rows.weight, codes, n_groups)
+    mass = np.bincount(codes, rows.weight, n_groups)
+    told = ~np.isnan(area)
+    value = float(np.average(area[told], weights=mass[told])) if told.any() else float("nan")
+    return GroupedEstimate(value, n_groups=int(told.sum()), used_share=float(mass[told].sum() / mass.sum()))

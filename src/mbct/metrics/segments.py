@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.engines.columns import read_columns
+from mbct.errors import DataError
 from mbct.validation import as_column
 
 MOST_NUMBERS = 100
@@ -35,6 +36,14 @@ def read_segments(by: Any) -> tuple[Segmentation, ...]:
         return (segment(as_column(by, "by"), name if isinstance(name, str) and name else "segment"),)
     columns = read_columns(by)
     return tuple(segment(columns.numpy(name), name) for name in columns.names)
+
+
+def read_one_column(by: Any, argument: str) -> Segmentation:
+    """The segments of a single column."""
+    segmentations = read_segments(by)
+    if len(segmentations) != 1:
+        raise DataError(f"{argument} must be one column, got {len(segmentations)}; choose one, or join them first")
+    return segmentations[0]
 
 
 def segment(column: npt.NDArray[Any], name: str) -> Segmentation:

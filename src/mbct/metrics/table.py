@@ -28,8 +28,8 @@ class Table:
         raise DataError(f"the table has no column {name!r}; it has {', '.join(self.names)}")
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Columns as plain lists; not-a-number becomes None, so that it is valid JSON."""
-        return {name: [None if _is_nan(value) else value for value in values] for name, values in self.columns}
+        """Columns as plain lists; infinity and not-a-number become None, so that it is valid JSON."""
+        return {name: [value if _is_plain(value) else None for value in values] for name, values in self.columns}
 
     def to_pandas(self) -> Any:
         """A pandas data frame."""
@@ -50,6 +50,10 @@ class Table:
             for row in zip(*cells, strict=True)
         ]
         return "\n".join(line.rstrip() for line in lines)
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _is_nan(value: Any) -> bool:
