@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "MBCTCalibrator": "mbct.calibrators.mbct",
     "load_model": "mbct.calibrators.persistence",
 }
 

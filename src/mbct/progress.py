@@ -1,0 +1,29 @@
+"""A progress bar on a terminal, silence in a pipe."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[[int], None]
+"""Reports that so many more steps are done."""
+
+
+@contextmanager
+def progress(description: str, total: int | None = None, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function that advances the bar.
+
+    The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda _: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    except ImportError:
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda steps: bar.advance(task, steps)
