@@ -11,6 +11,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.metrics.results import Estimate, Interval
 from mbct.metrics.rows import Rows, check_count
+from mbct.progress import progress
 from mbct.validation import FloatArray
 
 Statistic = Callable[[Rows], float]
@@ -87,5 +88,9 @@ class Resampling:
     def _repeat(self, one: Callable[[np.random.Generator], float], times: int, stream: int) -> FloatArray:
         """``times`` runs, each with a generator of its own, so that threads do not matter."""
         generators = [np.random.default_rng([self.seed, stream, i]) for i in range(times)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return np.asarray(list(pool.map(one, generators)), dtype=np.float64)
+        found = np.empty(times)
+        with ThreadPoolExecutor(os.cpu_count()) as pool, progress("resampling", times) as advance:
+            for i, value in enumerate(pool.map(one, generators)):
+                found[i] = value
+                advance(1)
+        return found
