@@ -20,9 +20,13 @@ def log_loss_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray)
     >>> round(log_loss_of_rows(np.array([0.5, 0.5]), np.array([0.0, 1.0]), np.ones(2)), 6)
     0.693147
     """
+    return float(np.average(log_losses(y_prob, y_true), weights=weight))
+
+
+def log_losses(y_prob: FloatArray, y_true: FloatArray) -> FloatArray:
+    """−y·log p − (1 − y)·log(1 − p) of each row."""
     p = np.clip(y_prob, _SMALLEST, 1.0 - _SMALLEST)
-    loss = -(y_true * np.log(p) + (1.0 - y_true) * np.log1p(-p))
-    return float(np.average(loss, weights=weight))
+    return np.asarray(-(y_true * np.log(p) + (1.0 - y_true) * np.log1p(-p)), dtype=np.float64)
 
 
 def entropy(rate: float) -> float:
