@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbct.stats.divisions import atoms_by_prediction, uniform_mass
+from mbct.stats.divisions import atoms_by_prediction, equal_width, uniform_mass
 from mbct.stats.expected_error import (
     ece_of_atoms,
+    ece_of_bins,
     ece_of_rows,
     ece_sweep_of_rows,
-    equal_width_ece_of_rows,
     sweep_bins,
 )
 
@@ -28,7 +28,9 @@ def test_ece_equals_uncertainty_calibration(norm):
     peer_width = calibration.lower_bound_scaling_ce(
         p, y.astype(int), p=norm, debias=False, num_bins=15, binning_scheme=calibration.get_equal_prob_bins
     )
-    assert equal_width_ece_of_rows(p, y, np.ones(3000), 15, norm) == pytest.approx(peer_width, rel=1e-12)
+    assert ece_of_bins(equal_width(atoms_by_prediction(p, y, np.ones(3000)), 15), norm) == pytest.approx(
+        peer_width, rel=1e-12
+    )
 
 
 def _sweep_by_definition(p, y, w):

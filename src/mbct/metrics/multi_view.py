@@ -94,7 +94,7 @@ def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Re
             advance=advance,
         )
 
-    check_mass(rows)
+    _check_mass(rows)
     with progress("shuffled views", n_views) as advance:
         found = views_of(rows, advance)
     return resampling.estimate(
@@ -140,7 +140,7 @@ def _number_of_bins(rows: Rows, bin_size: float | None, n_bins: int | None) -> i
     return bins_of_size(float(rows.weight.sum()), bin_size)
 
 
-def check_mass(rows: Rows) -> None:
+def _check_mass(rows: Rows) -> None:
     """Refuse weights so heavy that shuffling their copies would not end."""
     total = float(rows.weight.sum())
     if total > MOST_COPIES:
