@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "CalibratedClassifier": "mbct.calibrators.classifier",
     "Comparison": "mbct.comparison.table",
+    "MBCTCalibrator": "mbct.calibrators.mbct",
     "compare": "mbct.comparison.compare",
     "load_model": "mbct.calibrators.persistence",
 }

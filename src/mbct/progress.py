@@ -1,25 +1,37 @@
-"""A progress bar on a terminal, silence elsewhere."""
+"""A progress bar on a terminal, silence in a pipe."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-Item = TypeVar("Item")
+Advance = Callable[[int], None]
+"""Reports that so many more steps are done."""
+
+_shown: ContextVar[bool] = ContextVar("_shown", default=False)
+"""Whether a bar is on the screen: one within it stays silent, as a terminal has room for one."""
 
 
-def track(items: Sequence[Item], description: str) -> Iterator[Item]:
-    """Yield ``items``, with a bar on stderr if that is a terminal and rich is installed.
+@contextmanager
+def progress(description: str, total: int | None = None, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function that advances the bar.
 
-    >>> list(track([1, 2], "counting"))
-    [1, 2]
+    The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
     """
-    if not sys.stderr.isatty():
-        yield from items
+    if _shown.get() or not (sys.stderr.isatty() if show is None else show):
+        yield lambda _: None
         return
     try:
         from rich.console import Console
-        from rich.progress import track as rich_track
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     except ImportError:
-        yield from items
+        yield lambda _: None
         return
-    yield from rich_track(items, description, console=Console(stderr=True), transient=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        token = _shown.set(True)
+        try:
+            yield lambda steps: bar.advance(task, steps)
+        finally:
+            _shown.reset(token)

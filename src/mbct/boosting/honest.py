@@ -117,7 +117,7 @@ class FoldGrower:
         tree = grow_honest(
             parts.codes,
             self.gradient,
-            self.grown_on,
+            self.grown_on.copy(),
             parts.offset,
             parts.ordered,
             features,
