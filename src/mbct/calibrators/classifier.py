@@ -156,7 +156,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         base = get_tags(self.estimator)
         tags.input_tags = base.input_tags
         if base.classifier_tags is not None:
-            tags.classifier_tags = base.classifier_tags
+            tags.classifier_tags.multi_class = base.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = base.classifier_tags.poor_score
         return tags
 
 
