@@ -1,9 +1,12 @@
 """A progress bar on a terminal, silence in a pipe."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 Advance = Callable[[int], None]
 """Reports that so many more steps are done."""
@@ -35,3 +38,15 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
             yield lambda steps: bar.advance(task, steps)
         finally:
             _shown.reset(token)
+
+
+def track(items: Sequence[Item], description: str) -> Iterator[Item]:
+    """Yield ``items`` while a bar shows how many are done.
+
+    >>> list(track([1, 2], "counting"))
+    [1, 2]
+    """
+    with progress(description, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)

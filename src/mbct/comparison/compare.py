@@ -17,7 +17,7 @@ from mbct.calibrators.registry import available, make
 from mbct.comparison.table import Comparison, Failure, MethodScore
 from mbct.engines.columns import Columns
 from mbct.errors import DataError, MissingDependencyError, ParameterError
-from mbct.progress import progress
+from mbct.progress import track
 from mbct.stats.closed_form import closed_form_mvce
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.expected_error import ece_of_atoms
@@ -107,13 +107,11 @@ def _run(
     data: TrainingData, calibrators: dict[str, Calibrator], fold: npt.NDArray[np.intp]
 ) -> tuple[dict[str, _HeldOut], list[Failure]]:
     results, failures = {}, []
-    with progress("comparing methods", len(calibrators)) as advance:
-        for name, calibrator in calibrators.items():
-            try:
-                results[name] = _held_out(calibrator, data, fold)
-            except (DataError, MissingDependencyError) as error:
-                failures.append(Failure(name, str(error)))
-            advance(1)
+    for name in track(list(calibrators), "comparing methods"):
+        try:
+            results[name] = _held_out(calibrators[name], data, fold)
+        except (DataError, MissingDependencyError) as error:
+            failures.append(Failure(name, str(error)))
     return results, failures
 
 

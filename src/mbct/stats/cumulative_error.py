@@ -3,9 +3,10 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtr
 
-from mbct.stats.divisions import Bins, cumulative
+from mbct.stats.divisions import Bins, atoms_by_group, cumulative
 from mbct.validation import FloatArray
 
 _TERMS = np.arange(1, 41)
@@ -29,6 +30,32 @@ def cumulative_error(atoms: Bins) -> float:
 def cumulative_scale(y_prob: FloatArray, weight: FloatArray) -> float:
     """σ = √(Σ w²·p(1 − p)) / Σw: the standard deviation of C_n where the predictions are right."""
     return math.sqrt(float(np.sum(weight * weight * y_prob * (1.0 - y_prob)))) / float(weight.sum())
+
+
+def cumulative_error_by_group(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64], n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """ECCE and σ within each group; both 0 for an empty one."""
+    of_group, atoms = atoms_by_group(y_prob, y_true, weight, group)
+    mass = np.bincount(group, weight, n_groups)
+    size = np.where(mass > 0, mass, 1.0)
+    path = np.cumsum(atoms.label - atoms.pred)
+    start = np.flatnonzero(np.concatenate([[True], of_group[1:] != of_group[:-1]]))
+    before = np.concatenate([[0.0], path[start[1:] - 1]])
+    error = np.zeros(n_groups)
+    reached = np.maximum(np.maximum.reduceat(path, start), before) - np.minimum(
+        np.minimum.reduceat(path, start), before
+    )
+    error[of_group[start]] = reached
+    variance = np.bincount(group, weight * weight * y_prob * (1.0 - y_prob), n_groups)
+    return error / size, np.sqrt(variance) / size
+
+
+def in_sigmas(error: float, sigma: float) -> float:
+    """The error over σ; infinite where predictions of 0 and 1 leave no room for chance, and yet there is an error."""
+    if sigma > 0.0:
+        return error / sigma
+    return 0.0 if error == 0.0 else math.inf
 
 
 def brownian_range_tail(scaled: float) -> float:

@@ -15,7 +15,7 @@ def debiased_square_error(bins: Bins) -> float:
     say nothing and count as 0.
 
     >>> import numpy as np
-    >>> debiased_square_error(Bins(np.array([101.0]), np.array([50.5]), np.array([60.6])))
+    >>> round(debiased_square_error(Bins(np.array([101.0]), np.array([50.5]), np.array([60.6]))), 6)
     0.0075
     """
     told = bins.count > 1.0

@@ -52,4 +52,7 @@ def calibration_n(blocks: Bins) -> tuple[float, int]:
     ratio = prediction_ratio(Bins(blocks.count[usable], blocks.label[usable], blocks.pred[usable]))
     error = np.maximum(ratio, 1.0 / ratio) - 1.0
     left_out = int(np.sum((blocks.count > 0) & ~usable))
-    return (float(np.sqrt(np.mean(error**2))) if usable.any() else float("nan")), left_out
+    if not usable.any():
+        return float("nan"), left_out
+    largest = float(error.max()) or 1.0  # taken out first, so that the square of a huge error does not overflow
+    return largest * float(np.sqrt(np.mean((error / largest) ** 2))), left_out

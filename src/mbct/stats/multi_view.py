@@ -145,7 +145,7 @@ def _view_error(
                     n_open, most_room, closed = _drop_full(room, sums, n_open, mass)
                     done += closed
                     refresh_at = left * _REFRESH
-    return (done + np.abs(sums[:n_open]).sum()) / total
+    return float(done + np.abs(sums[:n_open]).sum()) / total
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from mbct.stats.divisions import Bins
+from mbct.stats.divisions import Bins, atoms_by_group
 from mbct.validation import FloatArray
 
 
@@ -24,11 +24,8 @@ def auc_by_group(
     y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64], n_groups: int
 ) -> FloatArray:
     """AUC within each group; not a number where a group lacks a class."""
-    order = np.lexsort((y_prob, group))
-    g, p, w, y = group[order], y_prob[order], weight[order], y_true[order]
-    start = np.flatnonzero(np.concatenate([[True], (g[1:] != g[:-1]) | (p[1:] != p[:-1])]))
-    positive, negative = np.add.reduceat(w * y, start), np.add.reduceat(w * (1.0 - y), start)
-    of_group = g[start]
+    of_group, atoms = atoms_by_group(y_prob, y_true, weight, group)
+    positive, negative = atoms.label, atoms.count - atoms.label
     positives = np.bincount(of_group, positive, n_groups)
     negatives = np.bincount(of_group, negative, n_groups)
     earlier = np.concatenate([[0.0], np.cumsum(negatives)])[of_group]

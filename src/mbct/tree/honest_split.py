@@ -127,9 +127,8 @@ def search_feature(
 ) -> float:
     """Score of the best cut of one feature in one node, which side each code takes written to ``side``.
 
-    ``side``: 0 left, 1 right, 2 neither. A known value that no row of the node has goes where most rows go (intervals of
-    a number follow their neighbours), so that later splits still reach it; missing and unseen values, where no row of
-    the node has them, stop there.
+    ``side``: 0 left, 1 right, 2 neither. A known value that no row of the node has goes where most rows go (or, of a
+    number, with its neighbours), so that later splits reach it; a missing or unseen one then stops at the node.
     """
     n_codes = len(histogram)
     active = np.empty(n_codes, np.int64)
