@@ -75,7 +75,9 @@ def test_prefit_leaves_the_classifier_alone():
     fitted = CalibratedClassifier(base, "platt", cv="prefit").fit(fresh, fresh_y)
     assert fitted.estimator_ is base
     expected = PlattCalibrator().fit(base.predict_proba(fresh)[:, 1], fresh_y)
-    np.testing.assert_array_equal(fitted.predict_proba(X)[:, 1], expected.calibrate(base.predict_proba(X)[:, 1]))
+    np.testing.assert_allclose(
+        fitted.predict_proba(X)[:, 1], expected.calibrate(base.predict_proba(X)[:, 1]), atol=1e-9
+    )
 
 
 def test_the_calibrator_sees_the_features():
@@ -118,7 +120,8 @@ def test_weights_are_copies_and_order_does_not_matter():
     fitted = CalibratedClassifier(GaussianNB(), "isotonic")
     weighted = clone(fitted).fit(X, y, weight).predict_proba(fresh)
     copied = clone(fitted).fit(X[rows], y[rows]).predict_proba(fresh)
-    np.testing.assert_allclose(weighted, copied, rtol=1e-9, atol=1e-12)
+    # The base itself sums weights and copies with other rounding, which steep isotonic steps make larger.
+    np.testing.assert_allclose(weighted, copied, atol=1e-7)
 
 
 def test_weights_serve_the_calibrator_where_the_classifier_takes_none():
