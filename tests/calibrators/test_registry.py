@@ -1,0 +1,59 @@
+import subprocess
+import sys
+
+import pytest
+
+import mbct.calibrators
+from mbct.calibrators import available, calibrator_class, make
+from mbct.calibrators.registry import METHODS
+from mbct.errors import ParameterError
+
+NAMED_IN_THE_DOCUMENTATION = {
+    "identity",
+    "platt",
+    "temperature",
+    "beta",
+    "histogram",
+    "isotonic",
+    "centred-isotonic",
+    "scaling-binning",
+    "bbq",
+    "venn-abers",
+    "dirichlet",
+    "ensemble",
+    "segment",
+    "lightgbm",
+    "mbct",
+}
+
+
+def test_all_methods_are_registered():
+    assert set(available()) == NAMED_IN_THE_DOCUMENTATION
+    assert available() == sorted(available())
+
+
+@pytest.mark.parametrize("name", sorted(NAMED_IN_THE_DOCUMENTATION))
+def test_a_name_leads_to_its_class_and_back(name):
+    cls = calibrator_class(name)
+    assert cls.method == name
+    assert isinstance(make(name), cls)
+    assert getattr(mbct.calibrators, cls.__name__) is cls
+    assert cls.__name__ in mbct.calibrators.__all__
+    assert METHODS[name] == (cls.__module__, cls.__name__)
+    assert not cls.strict or cls.monotone
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(ParameterError, match="unknown method 'x'; available are bbq, beta, centred-isotonic"):
+        make("x")
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchCalibrator'"):
+        mbct.calibrators.NoSuchCalibrator  # noqa: B018
+
+
+def test_listing_the_methods_imports_none_of_them():
+    code = (
+        "import sys, mbct, mbct.calibrators as c; c.available(); dir(c); dir(mbct); "
+        "print([m for m in ('sklearn', 'scipy', 'lightgbm', 'rich', 'pandas', 'polars', 'numba') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
