@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_a_name_leads_to_its_class_and_back(name):
     assert cls.__name__ in mbct.calibrators.__all__
     assert METHODS[name] == (cls.__module__, cls.__name__)
     assert not cls.strict or cls.monotone
+
+
+@pytest.mark.parametrize("name", available())
+def test_the_page_of_methods_says_what_the_class_says(name):
+    page = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+    cls = calibrator_class(name)
+    assert f"### `{name}`" in page
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `{cls.__name__}` |"))
+    _, _, _, monotone, strict, _, features, *_ = (cell.strip() for cell in row.split("|"))
+    assert monotone.startswith("yes" if cls.monotone else ("no", "within")) or name == "ensemble"
+    assert strict == ("yes" if cls.strict else "no")
+    assert (features == "no") != cls.feature_aware
 
 
 def test_an_unknown_name_lists_the_known_ones():
