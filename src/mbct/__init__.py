@@ -10,6 +10,9 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "MBCTCalibrator": "mbct.calibrators.mbct",
+    "CalibratedClassifier": "mbct.calibrators.classifier",
+    "Comparison": "mbct.comparison.table",
+    "compare": "mbct.comparison.compare",
     "load_model": "mbct.calibrators.persistence",
 }
 

@@ -1,8 +1,11 @@
 """A progress bar on a terminal, silence in a pipe."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 Advance = Callable[[int], None]
 """Reports that so many more steps are done."""
@@ -27,3 +30,15 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda steps: bar.advance(task, steps)
+
+
+def track(items: Sequence[Item], description: str) -> Iterator[Item]:
+    """Yield ``items`` while a bar shows how many are done.
+
+    >>> list(track([1, 2], "counting"))
+    [1, 2]
+    """
+    with progress(description, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,16 +108,15 @@ class MBCTCalibrator(Calibrator):
 
     def _fit(self, data: TrainingData) -> None:
         chosen = preset(self.preset, self._overrides())
-        columns = data.columns
-        names = self._feature_names(columns, data.score)
+        data = _counted(data)
         weight = None if np.all(data.weight == 1.0) else data.weight
-        bins = fit_bins(columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, chosen.binning)
-        codes = encode(columns, bins, data.y_prob)
-        level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
-        kept = slice(None) if weight is None else weight > 0
-        cells = build_cells(
-            codes[kept], data.y_prob[kept], data.y_true[kept], None if weight is None else weight[kept], bins, level
+        names = self._feature_names(data.columns, data.score)
+        bins = fit_bins(
+            data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, chosen.binning
         )
+        codes = encode(data.columns, bins, data.y_prob)
+        level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
+        cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
         trees, self.trace_ = self._grow(cells, bins, chosen.growth)
         self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, trees, self.alpha)
 
@@ -165,3 +165,17 @@ class MBCTCalibrator(Calibrator):
     def _restore(self, state: dict[str, Any]) -> None:
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
+
+
+def _counted(data: TrainingData) -> TrainingData:
+    """The rows whose weight is not zero: a row of weight 0 leaves no trace, not even in the bins."""
+    counted = data.weight > 0
+    if counted.all():
+        return data
+    return replace(
+        data,
+        columns=data.columns.filter(counted),
+        y_prob=data.y_prob[counted],
+        y_true=data.y_true[counted],
+        weight=data.weight[counted],
+    )

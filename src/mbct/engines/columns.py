@@ -10,6 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError
 
@@ -47,9 +48,21 @@ class Columns:
             plural = "columns are" if len(missing) > 1 else "column is"
             raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(self.by_name)}")
 
+    def take(self, rows: np.ndarray[Any, Any]) -> "Columns":
+        """The rows whose numbers are given, in that order."""
+        return Columns({name: column[rows] for name, column in self.by_name.items()}, len(rows))
+
     def without(self, *names: str) -> "Columns":
         """The same columns but for ``names``."""
         return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> "Columns":
+        """The rows where ``mask`` holds."""
+        kept = {
+            name: column[mask] if isinstance(column, np.ndarray) else column.filter(mask.tolist())
+            for name, column in self.by_name.items()
+        }
+        return Columns(kept, int(mask.sum()))
 
 
 def column_name(index_or_name: int | str) -> str:
@@ -73,7 +86,7 @@ def read_columns(frame: Any) -> Columns:
         return _non_empty(Columns(arrays, lengths.pop()))
     opened = nw.from_native(frame, pass_through=True, eager_only=True)
     if isinstance(opened, nw.DataFrame):
-        return _non_empty(Columns({str(name): opened[name] for name in opened.columns}, len(opened)))
+        return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
     try:
         return _from_array(np.asarray(frame))
     except ValueError as error:

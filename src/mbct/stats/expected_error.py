@@ -103,6 +103,6 @@ def _in_order(edge: FloatArray, label: FloatArray, n_bins: int, low: float, high
 @kernel
 def _label_until(edge: FloatArray, label: FloatArray, mass: float) -> float:
     """Positives among the first ``mass`` of the rows, linear within an atom."""
-    i = min(max(np.searchsorted(edge, mass), 1), len(edge) - 1)
+    i = min(max(int(np.searchsorted(edge, mass)), 1), len(edge) - 1)
     share = min((mass - edge[i - 1]) / (edge[i] - edge[i - 1]), 1.0)
-    return label[i - 1] + share * (label[i] - label[i - 1])
+    return float(label[i - 1] + share * (label[i] - label[i - 1]))

@@ -127,7 +127,7 @@ def _view_error(
     state = seed
     for i in range(len(residual)):
         value = residual[i]
-        whole = 1 if len(copies) == 0 else copies[i]
+        whole = 1 if len(copies) == 0 else int(copies[i])
         for c in range(whole + (1 if len(remainder) > 0 else 0)):
             amount = 1.0 if c < whole else remainder[i]
             while amount > 0.0 and n_open > 0:
@@ -145,9 +145,7 @@ def _view_error(
                     n_open, most_room, closed = _drop_full(room, sums, n_open, mass)
                     done += closed
                     refresh_at = left * _REFRESH
-    for j in range(n_open):
-        done += abs(sums[j])
-    return done / total
+    return float(done + np.abs(sums[:n_open]).sum()) / total
 
 
 @kernel
