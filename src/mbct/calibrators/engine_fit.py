@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mbct.binning.features import FeatureBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.paper import PaperOptions, boost
@@ -11,7 +9,6 @@ from mbct.boosting.presets import preset
 from mbct.cells.cells import Cells
 from mbct.engines.columns import Columns, column_name
 from mbct.engines.rows import require
-from mbct.engines.score import used_features
 from mbct.engines.source import LazySource, open_source
 from mbct.engines.strategy import Prepared, prepare
 from mbct.errors import DataError
@@ -64,14 +61,13 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
     _grow(calibrator, prepared, bins.names[0], list(bins.names))
 
 
-def collect_needed(data: Any, model: CalibrationEnsemble) -> Any:
-    """The columns that ``model`` looks at, brought into memory in the order of the rows."""
+def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
+    """The columns that ``model`` is coded by, brought into memory in the order of the rows."""
     source = open_source(data)
     if not isinstance(source, LazySource):
         return data
-    used = [model.bins[j].name for j in sorted(used_features(model) - {0})]
-    require(source, [model.score, *used])
-    return dict(source.collect([model.score, *used]).by_name)
+    require(source, model.bins.names)
+    return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
 
 
 def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
@@ -84,9 +80,6 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns:
         trees, trace = boost(grown_on, bins.names, chosen.growth, growth)
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
-    calibrator.score_ = score
-    calibrator.feature_names_in_ = np.asarray(columns, dtype=object)
-    calibrator.n_features_in_ = len(columns)
-    calibrator.classes_ = np.array([0, 1])
     calibrator.trace_ = trace
     calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, trees, calibrator.alpha)
+    calibrator._remember(score, columns)

@@ -20,10 +20,10 @@ CellLevel = Literal["cell", "score"]
 
 
 def coded_rows(rows: Rows, bins: FeatureBins) -> LazySource:
-    """Codes, prediction, label and weight of the rows that count, and nothing else."""
+    """Codes, prediction, label and weight of every row, and nothing else."""
     coded = with_codes(rows.source, bins, P)
     codes = [code_column(j) for j in range(len(bins))]
-    return coded.with_frame(coded.frame.filter(nw.col(W) > 0.0).select(*codes, P, Y, W))
+    return coded.with_frame(coded.frame.select(*codes, P, Y, W))
 
 
 def estimate_cells(coded: LazySource, bins: FeatureBins, level: CellLevel) -> int:

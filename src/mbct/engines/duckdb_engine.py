@@ -32,21 +32,24 @@ _TABLE_PREFIX = "mbct_"
 
 
 class DuckDBEngine:
-    """Queries run on the connection that the relation belongs to."""
+    """Queries run on the connection of ``root``, a relation that must outlive all others."""
 
     name = "duckdb"
+
+    def __init__(self, root: Any):
+        self.root = root
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as an Arrow table."""
         return frame.collect()
 
-    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
-        """An Arrow table, read by the connection of ``beside``."""
+    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
+        """An Arrow table."""
         import pyarrow as pa
 
         mbct_small_table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
         try:
-            relation = beside.to_native().query("mbct_beside", "SELECT * FROM mbct_small_table")
+            relation = self.root.query("mbct_root", "SELECT * FROM mbct_small_table")
         except Exception as error:
             if type(error).__name__ != "CatalogException":
                 raise
@@ -84,25 +87,27 @@ class DuckDBEngine:
     def keep(self, frame: Frame) -> Frame:
         """A temporary table."""
         name = _TABLE_PREFIX + uuid.uuid4().hex
-        run_statement(frame, f"CREATE TEMP TABLE {name} AS SELECT * FROM mbct_rows", "mbct_rows")
-        return _lazy(frame.to_native().query("mbct_rows", f"SELECT * FROM temp.{name}").set_alias(name))
+        frame.to_native().query("mbct_rows", f"CREATE TEMP TABLE {name} AS SELECT * FROM mbct_rows")
+        # Read through the root: a relation made from ``frame`` would need all that ``frame`` was made from.
+        return _lazy(self.root.query("mbct_root", f"SELECT * FROM temp.{name}").set_alias(name))
 
     def let_go(self, frame: Frame) -> None:
         """Drop the temporary table."""
         name = frame.to_native().alias
         if name.startswith(_TABLE_PREFIX):
-            run_statement(frame, f"DROP TABLE temp.{name}", "mbct_rows")
+            self.root.query("mbct_root", f"DROP TABLE temp.{name}")
 
 
-def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> Frame:
+def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
     """A file, or all files of a glob, read by an embedded DuckDB."""
     duckdb = import_duckdb()
     reader = _reader_of(path)
     connection = _connect(memory_limit, threads)
     try:
+        engine = DuckDBEngine(connection.sql("SELECT 1"))
         frame = _lazy(_read(connection, reader, path))
         # A text file would be parsed anew for every query.
-        return DuckDBEngine().keep(frame) if reader == "read_csv" else frame
+        return engine, engine.keep(frame) if reader == "read_csv" else frame
     except duckdb.Error as error:
         raise StorageError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
@@ -115,10 +120,10 @@ def _read(connection: Any, reader: str, path: str) -> Any:
     return connection.sql(f"SELECT * FROM {reader}({_text(path)})")
 
 
-def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None) -> Frame:
+def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
     """A pyarrow Dataset, scanned by an embedded DuckDB."""
-    import_duckdb()
-    return _lazy(_connect(memory_limit, threads).from_arrow(dataset))
+    connection = _connect(memory_limit, threads)
+    return DuckDBEngine(connection.sql("SELECT 1")), _lazy(connection.from_arrow(dataset))
 
 
 def _connect(memory_limit: str | None, threads: int | None) -> Any:
@@ -143,13 +148,6 @@ def import_duckdb() -> Any:
     except ImportError as error:
         raise MissingDependencyError("reading files where they lie needs DuckDB: pip install 'mbct[cli]'") from error
     return duckdb
-
-
-def run_statement(frame: Frame, statement: str, name: str) -> None:
-    """Run a statement on the connection of ``frame``, which it may call ``name``."""
-    result = frame.to_native().query(name, statement)
-    if result is not None:
-        result.fetchall()
 
 
 def _reader_of(path: str) -> str:

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
 from mbct.cells.build import build_cells
 from mbct.cells.cells import Cells
 from mbct.engines import memory
-from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows
+from mbct.engines.aggregate import cells_of_rows, coded_rows
 from mbct.engines.bins import fit_bins_of_rows
 from mbct.engines.columns import Columns
 from mbct.engines.memory import Categorical
@@ -38,8 +36,8 @@ def fit_bins(
     if isinstance(source, LazySource):
         rows = training_rows(source, score, label, weight, features)
         return fit_bins_of_rows(rows, score, features, categorical, options)
-    y_prob, y_true, weights = _arrays(source.columns, score, label, weight)
-    return memory.fit_bins(source.columns, score, features, y_prob, y_true, weights, categorical, options)
+    columns, y_prob, y_true, weights = _counted(source.columns, score, label, weight)
+    return memory.fit_bins(columns, score, features, y_prob, y_true, weights, categorical, options)
 
 
 def aggregate(
@@ -61,25 +59,18 @@ def aggregate(
     if isinstance(source, LazySource):
         rows = training_rows(source, score, label, weight, bins.names[1:])
         return cells_of_rows(coded_rows(rows, bins), bins, level)
-    return _aggregate_columns(source.columns, bins, label, weight, level)
+    columns, y_prob, y_true, weights = _counted(source.columns, score, label, weight)
+    return build_cells(memory.encode(columns, bins, y_prob), y_prob, y_true, weights, bins, level)
 
 
-def _aggregate_columns(
-    columns: Columns, bins: FeatureBins, label: str, weight: str | None, level: CellLevel
-) -> Cells:
-    y_prob, y_true, weights = _arrays(columns, bins.names[0], label, weight)
-    codes = memory.encode(columns, bins, y_prob)
-    if weights is not None:
-        counted = weights > 0.0
-        codes, y_prob, y_true, weights = codes[counted], y_prob[counted], y_true[counted], weights[counted]
-    return build_cells(codes, y_prob, y_true, weights, bins, level)
-
-
-def _arrays(
+def _counted(
     columns: Columns, score: str, label: str, weight: str | None
-) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+) -> tuple[Columns, FloatArray, FloatArray, FloatArray | None]:
+    """Columns, predictions, labels and weights of the rows whose weight is not zero."""
     y_prob = as_probabilities(columns.numpy(score), f"score column {score!r}")
     y_true = as_binary_labels(columns.numpy(label), f"label column {label!r}")
     if weight is None:
-        return y_prob, y_true, None
-    return y_prob, y_true, np.asarray(as_weights(columns.numpy(weight), columns.n_rows, f"weight column {weight!r}"))
+        return columns, y_prob, y_true, None
+    weights = as_weights(columns.numpy(weight), columns.n_rows, f"weight column {weight!r}")
+    kept = weights > 0.0
+    return columns.filter(kept), y_prob[kept], y_true[kept], weights[kept]

@@ -1,7 +1,7 @@
 """Training rows inside an engine: the prediction, the label, the weight and the features, checked by one query."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -34,7 +34,7 @@ class Rows:
 def training_rows(
     source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]
 ) -> Rows:
-    """Take what training needs from ``source`` and check it; rows of weight 0 stay, as they may hold values."""
+    """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score, label, *([] if weight is None else [weight]), *features])
     schema = source.frame.collect_schema()
     for role, name in (("score", score), ("label", label), ("weight", weight)):
@@ -46,8 +46,10 @@ def training_rows(
         (nw.lit(1.0) if weight is None else number(weight)).alias(W),
         *(nw.col(name) for name in features),
     )
-    rows = source.with_frame(frame)
-    return _checked(rows, score, label, weight)
+    rows = _checked(source.with_frame(frame), score, label, weight)
+    if weight is None:
+        return rows
+    return replace(rows, source=source.with_frame(frame.filter(nw.col(W) > 0.0)))
 
 
 def require(source: LazySource, names: Sequence[str]) -> None:

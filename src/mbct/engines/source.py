@@ -34,11 +34,6 @@ class LazySource:
         """Other rows of the same engine."""
         return replace(self, frame=frame)
 
-    def collect(self, names: list[str] | None = None) -> Columns:
-        """Bring columns (all, or the named ones) into memory."""
-        frame = self.frame if names is None else self.frame.select(*names)
-        return read_columns(self.engine.collect(frame).to_native())
-
 
 @dataclass(frozen=True)
 class MemorySource:
@@ -75,14 +70,14 @@ def open_source(data: Any, *, memory_limit: str | None = None, threads: int | No
     if _is_path(data):
         from mbct.engines.duckdb_engine import open_files
 
-        return _lazy_source(open_files(os.fspath(data), memory_limit=memory_limit, threads=threads))
+        return LazySource(*open_files(os.fspath(data), memory_limit=memory_limit, threads=threads))
     if _is_query(data):
         connection, query = data
         return _lazy_source(nw.from_native(connection.sql(query)))
     if _is_dataset(data):
         from mbct.engines.duckdb_engine import open_dataset
 
-        return _lazy_source(open_dataset(data, memory_limit=memory_limit, threads=threads))
+        return LazySource(*open_dataset(data, memory_limit=memory_limit, threads=threads))
     frame = _lazy_frame(data)
     if frame is not None:
         return _lazy_source(frame)
@@ -114,7 +109,7 @@ def _lazy_source(frame: Frame) -> LazySource:
         from mbct.engines.duckdb_engine import DuckDBEngine, import_duckdb
 
         import_duckdb()
-        return LazySource(DuckDBEngine(), frame)
+        return LazySource(DuckDBEngine(frame.to_native()), frame)
     if kind.is_polars():
         from mbct.engines.polars_engine import PolarsEngine
 
