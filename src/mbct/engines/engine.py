@@ -1,16 +1,19 @@
 """What an engine must be able to do beyond the expressions that all of them share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mbct.engines.decisions import Decision
 from mbct.validation import FloatArray
 
 Frame = nw.LazyFrame[Any]
 """Rows that stay in their engine until they are collected."""
+ColumnOf = Callable[[int], str]
+"""Name of the code column of a feature."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Engine(Protocol):
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """Add a code column for each lookup."""
+
+    def add_total(self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool) -> Frame:
+        """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""

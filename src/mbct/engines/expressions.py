@@ -1,17 +1,18 @@
 """The expressions that every engine runs: numbers, sums, log-odds, and walks down a tree."""
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 
 import narwhals.stable.v2 as nw
-import numpy as np
 
 from mbct.binning.features import NumberBins
+from mbct.engines.decisions import Decision
 from mbct.engines.engine import Frame
 from mbct.stats.logodds import EPSILON
-from mbct.tree.model import STOP, CalibrationTree
 
 _MOST_RUNS = 4
-"""A child with more runs of codes is tested by a list of codes."""
+"""More runs of codes are tested by a list of codes."""
 
 
 def number(column: str) -> nw.Expr:
@@ -66,74 +67,14 @@ def unpivot(frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]
     return spread.select(into, *kept)
 
 
-def tree_step(tree: CalibrationTree, n_codes: tuple[int, ...], code_column: Callable[[int], str]) -> nw.Expr:
-    """Step of the node where a row stops, as nested conditions on its codes."""
-
-    def at(node: int) -> nw.Expr:
-        own = nw.lit(float(tree.step[node]))
-        feature = int(tree.feature[node])
-        if feature < 0:
-            return own
-        start = int(tree.table_start[node])
-        segments = _segments(tree.table[start : start + n_codes[feature]])
-        code = nw.col(code_column(feature))
-        repeated = _repeated(segments)
-        # A child with several runs must appear once only, or the expression would grow with every level.
-        once = [(last, STOP if child in repeated else child) for last, child in segments]
-        chosen = _by_interval(code, once, own, at)
-        for child, runs in repeated.items():
-            chosen = nw.when(_in_runs(code, runs)).then(at(child)).otherwise(chosen)
-        return chosen
-
-    return at(0)
-
-
-def balanced(terms: Sequence[nw.Expr], join: Callable[[nw.Expr, nw.Expr], nw.Expr]) -> nw.Expr:
-    """Terms joined in pairs, so that hundreds of trees do not nest hundreds deep."""
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    return join(balanced(terms[:middle], join), balanced(terms[middle:], join))
-
-
-def _segments(table: np.ndarray) -> list[tuple[int, int]]:
-    """(last code, child) of each run of codes that lead to one child.
-
-    >>> _segments(np.array([1, 1, 2, -1]))
-    [(1, 1), (2, 2), (3, -1)]
-    """
-    last = np.flatnonzero(np.r_[table[1:] != table[:-1], True])
-    return [(int(code), int(table[code])) for code in last]
-
-
-def _repeated(segments: list[tuple[int, int]]) -> dict[int, list[tuple[int, int]]]:
-    """Children with more than one run, each with its (first, last) runs."""
-    runs: dict[int, list[tuple[int, int]]] = {}
-    first = 0
-    for last, child in segments:
-        runs.setdefault(child, []).append((first, last))
-        first = last + 1
-    return {child: found for child, found in runs.items() if child != STOP and len(found) > 1}
-
-
-def _by_interval(
-    code: nw.Expr, segments: list[tuple[int, int]], own: nw.Expr, at: Callable[[int], nw.Expr]
-) -> nw.Expr:
-    """Binary search among segments; neighbours that stop are one."""
-    merged = [s for s, following in zip(segments, [*segments[1:], (0, None)], strict=True) if s[1] != following[1]]
-
-    def search(low: int, high: int) -> nw.Expr:
-        if low == high:
-            child = merged[low][1]
-            return own if child == STOP else at(child)
-        middle = (low + high) // 2
-        return nw.when(code <= merged[middle][0]).then(search(low, middle)).otherwise(search(middle + 1, high))
-
-    return search(0, len(merged) - 1)
-
-
-def _in_runs(code: nw.Expr, runs: list[tuple[int, int]]) -> nw.Expr:
-    if len(runs) > _MOST_RUNS:
-        return code.is_in([c for first, last in runs for c in range(first, last + 1)])
-    tests = [code == first if first == last else (code >= first) & (code <= last) for first, last in runs]
-    return balanced(tests, lambda a, b: a | b)
+def step_of(decision: Decision, column: Callable[[int], str]) -> nw.Expr:
+    """A decision as nested conditions on code columns."""
+    if isinstance(decision, float):
+        return nw.lit(decision)
+    code = nw.col(column(decision.feature))
+    if len(decision.runs) > _MOST_RUNS:
+        test = code.is_in([c for first, last in decision.runs for c in range(first, last + 1)])
+    else:
+        tests = [(code >= first) & (code <= last) if first else code <= last for first, last in decision.runs]
+        test = functools.reduce(operator.or_, tests)
+    return nw.when(test).then(step_of(decision.inside, column)).otherwise(step_of(decision.outside, column))

@@ -1,13 +1,15 @@
 """Polars: lazy frames, run by its streaming engine."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.engines.engine import Frame, Lookup
-from mbct.engines.expressions import unpivot
+from mbct.engines.decisions import Decision, balanced
+from mbct.engines.engine import ColumnOf, Frame, Lookup
+from mbct.engines.expressions import step_of, unpivot
 from mbct.validation import FloatArray
 
 
@@ -42,6 +44,11 @@ class PolarsEngine:
             for lookup in lookups
         ]
         return nw.from_native(frame.to_native().with_columns(coded))
+
+    def add_total(self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool) -> Frame:
+        """As expressions."""
+        join = operator.mul if product else operator.add
+        return frame.with_columns(balanced([step_of(term, column) for term in terms], join).alias(into))
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """Unpivot the columns."""

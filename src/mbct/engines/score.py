@@ -1,6 +1,5 @@
 """Scoring where the data is: codes and steps as plain expressions, never a function called for each row."""
 
-import operator
 import os
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,9 @@ import narwhals.stable.v2 as nw
 from mbct.boosting.document import load_ensemble
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.engines.columns import Columns
+from mbct.engines.decisions import tree_decision
 from mbct.engines.encode import with_codes
-from mbct.engines.expressions import balanced, log_odds, number, probability_of, tree_step
+from mbct.engines.expressions import log_odds, number, probability_of
 from mbct.engines.memory import encode
 from mbct.engines.rows import P, code_column, require
 from mbct.engines.source import LazySource, open_source
@@ -81,10 +81,10 @@ def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> Lazy
     prepared = source.with_frame(source.frame.with_columns(number(ensemble.score).alias(P)))
     coded = with_codes(prepared, ensemble.bins, P, used)
     n_codes = ensemble.bins.n_codes
-    steps = [tree_step(tree, n_codes, code_column) for tree in ensemble.trees]
-    join = operator.mul if ensemble.pattern == "linear" else operator.add
-    totalled = coded.frame.with_columns(balanced(steps, join).alias(_TOTAL))
-    if ensemble.pattern == "linear":
+    terms = [tree_decision(tree, n_codes) for tree in ensemble.trees]
+    product = ensemble.pattern == "linear"
+    totalled = source.engine.add_total(coded.frame, _TOTAL, terms, code_column, product=product)
+    if product:
         moved = (nw.col(P) * nw.col(_TOTAL)).clip(0.0, 1.0)
     else:
         moved = probability_of(log_odds(nw.col(P)) + nw.col(_TOTAL))
