@@ -101,7 +101,7 @@ class FieldBiasDisplay:
         ax.set_title(f"{self.fields[0].field}: Field-ECE {self._errors()}", loc="left", fontsize=10)
         tidy(ax, grid="x")
         if any(self.names):
-            ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, -0.02), fontsize=9).set_zorder(9)
+            ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=2, fontsize=9)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

@@ -28,30 +28,37 @@ class FitTraceDisplay:
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``."""
-        ax = axes_for(ax, 6.8, 4.0)
+        ax = axes_for(ax, 6.8, 5.0 if self.trace.splits else 4.0)
         if self.trace.splits:
             self._draw_splits(ax)
         else:
             self._draw_rounds(ax)
         ax.set_ylabel(f"loss ({self.trace.loss})")
         tidy(ax, grid="y")
-        ax.legend(frameon=False, fontsize=9)
+        ax.legend(frameon=False, fontsize=9, loc="best" if self.trace.splits else "center right")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _draw_splits(self, ax: Any) -> None:
         splits = self.trace.splits
         at = np.arange(1, len(splits) + 1)
-        before, after = (np.array([getattr(s, f"node_loss_{when}") for s in splits]) for when in ("before", "after"))
-        ax.vlines(at, after, before, color=AFTER, linewidth=1.6, alpha=0.5)
-        ax.scatter(at, before, s=18, facecolors="white", edgecolors=AFTER, zorder=3, label="node, before the split")
-        ax.scatter(at, after, s=18, color=AFTER, zorder=3, label="node, after it")
-        loss = [s.ensemble_loss for s in splits]
-        ax.plot(at, loss, color=BEFORE, linewidth=2, drawstyle="steps-post", label="all rows", zorder=4)
+        ax.plot(at, [s.ensemble_loss for s in splits], color=BEFORE, linewidth=2, drawstyle="steps-mid", zorder=3)
+        ax.scatter(
+            at, [s.ensemble_loss for s in splits], s=14, color=BEFORE, zorder=4, label="all rows, after the split"
+        )
+        below = ax.inset_axes([0.0, -0.62, 1.0, 0.5])
+        fall = [1.0 - s.node_loss_after / s.node_loss_before if s.node_loss_before > 0 else 0.0 for s in splits]
+        below.bar(at, fall, color=AFTER, width=0.7)
+        below.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}" if value == 0 else f"−{value:.2%}")
         starts = [i for i in range(1, len(splits)) if splits[i].tree != splits[i - 1].tree]
-        for i in starts:
-            ax.axvline(i + 0.5, color="#D1D5DB", linewidth=1, zorder=0)
-        ax.set_xlabel("split" + (" (a line where the next tree begins)" if starts else ""))
+        for each in (ax, below):
+            each.set_xlim(0.4, len(splits) + 0.6)
+            for i in starts:
+                each.axvline(i + 0.5, color="#D1D5DB", linewidth=1, zorder=0)
+        tidy(below, grid="y")
+        below.set_ylabel("split node's loss")
+        below.set_xlabel("split" + (" (a line where the next tree begins)" if starts else ""))
+        ax.tick_params(labelbottom=False)
 
     def _draw_rounds(self, ax: Any) -> None:
         rounds = self.trace.rounds

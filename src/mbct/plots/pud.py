@@ -6,8 +6,15 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.calibrators.histogram import HistogramCalibrator
-from mbct.plots.estimator import judge
-from mbct.plots.results.subgroups import DEFAULT_PARTS, SubgroupRatios, bins_of_equal_mass, compute_subgroups
+from mbct.metrics.segments import read_one_column
+from mbct.plots.estimator import Judged, judge
+from mbct.plots.results.subgroups import (
+    DEFAULT_PARTS,
+    SubgroupRatios,
+    bins_of_equal_mass,
+    compute_subgroups,
+    rank_by,
+)
 from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
 
 DEFAULT_BINS = 10
@@ -73,9 +80,9 @@ class PUDDisplay:
         bins are divided; None divides them by prediction.
         """
         rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        order = None if by is None else np.unique(rows.fields(by)[by], return_inverse=True)[1]
+        codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
         histogram = HistogramCalibrator(n_bins=n_bins).fit(rows.before, rows.y_true, rows.weight)
-        strips = compare_with_histogram(rows, histogram, order, n_bins, n_parts, calibrator.method)
+        strips = compare_with_histogram(rows, histogram, codes, n_bins, n_parts, calibrator.method)
         return cls(strips, colours=(PALETTE[0], BEFORE)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -114,9 +121,13 @@ class PUDDisplay:
 
 
 def compare_with_histogram(
-    rows: Any, histogram: HistogramCalibrator, order: Any, n_bins: int, n_parts: int, name: str
+    rows: Judged, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
 ) -> tuple[SubgroupRatios, SubgroupRatios]:
-    """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's."""
+    """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's.
+
+    Bins are divided along ``codes`` and, within a code, along the prediction before the calibration.
+    """
+    order = rank_by(codes, rows.before)
     binned = histogram.calibrate(rows.before)
     columns = (
         (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),

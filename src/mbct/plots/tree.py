@@ -8,7 +8,7 @@ from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
 from mbct.plots.style import AFTER, BEFORE, NEUTRAL, axes_for
 
 _LABEL_LENGTH = 30
-_LINE_HEIGHT = 0.62
+_LINE_HEIGHT = 0.74
 
 
 class TreeDisplay:
@@ -75,15 +75,15 @@ class TreeDisplay:
         ax.annotate(
             f"{text} …" if hidden else text,
             (x, y),
-            fontsize=7.5,
+            fontsize=8.5,
             va="center",
             bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": colour, "linewidth": 1.4},
             zorder=3,
         )
         if node.parent >= 0:
             px, py = place[node.parent]
-            ax.plot([px + 0.55, px + 0.68, x - 0.02], [py, y, y], color="#9CA3AF", linewidth=1.0, zorder=1)
+            ax.plot([px + 0.1, px + 0.62, px + 0.78, x], [py, py, y, y], color="#9CA3AF", linewidth=1.0, zorder=1)
             label = (
                 node.condition if len(node.condition) <= _LABEL_LENGTH else f"{node.condition[: _LABEL_LENGTH - 1]}…"
             )
-            ax.text(x - 0.02, y - 0.31, label, fontsize=7.5, va="bottom", color="#374151")
+            ax.text(x - 0.02, y - 0.34, label, fontsize=8.5, va="bottom", color="#374151")

@@ -82,6 +82,19 @@ def bins_of_equal_mass(value: FloatArray, weight: FloatArray, n_bins: int) -> np
     return np.unique(number, return_inverse=True)[1].astype(np.int64)[position]
 
 
+def rank_by(first: npt.NDArray[Any], then: FloatArray) -> npt.NDArray[np.int64]:
+    """Rank of every row by ``first`` and, within equal values, by ``then``; equal pairs share a rank.
+
+    >>> rank_by(np.array([1, 0, 1]), np.array([0.5, 0.9, 0.2])).tolist()
+    [2, 0, 1]
+    """
+    order = np.lexsort((then, first))
+    a, b = first[order], then[order]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.concatenate([[0], np.cumsum((a[1:] != a[:-1]) | (b[1:] != b[:-1]))])
+    return rank
+
+
 def _joined(rows: Bins, ranks: npt.NDArray[np.int64]) -> Bins:
     """Rows of equal rank joined, by rising rank: their order among themselves must not matter."""
     distinct, position = np.unique(ranks, return_inverse=True)

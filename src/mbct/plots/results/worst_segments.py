@@ -33,9 +33,8 @@ def worst_segments(
     The sure bias is |log PCOC| at the end of the interval nearest to 1. A pair is listed only where it is surely worse
     than each of its two values. ``order`` numbers the fields by falling error; the first few are paired.
     """
-    single, pairs = [], []
-    for i in order:
-        single.append((i, *largest_values(before, i, fields[i], MOST_VALUES)))
+    single = [(i, *largest_values(before, i, fields[i], MOST_VALUES)) for i in order]
+    pairs = []
     groupings = [((i,), codes, labels) for i, codes, labels in single]
     for (i, a, a_names), (j, b, b_names) in combinations(single[:MOST_FIELDS], 2):
         labels = tuple(f"{x} · {fields[j].name} = {y}" for x in a_names for y in b_names)
