@@ -131,7 +131,11 @@ def compare_with_histogram(
     binned = histogram.calibrate(rows.before)
     columns = (
         (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),
-        ("histogram binning", binned, np.searchsorted(histogram.map_.edges, rows.before, side="left")),
+        (
+            "histogram binning",
+            binned,
+            np.searchsorted(np.asarray(histogram.map_.to_dict()["edges"]), rows.before, side="left"),
+        ),
     )
     first, second = (
         compute_subgroups(rows.y_true, prob, bins, order=order, n_parts=n_parts, name=title, sample_weight=rows.weight)

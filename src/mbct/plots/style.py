@@ -60,9 +60,10 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     [0.5, 0.7, 1.0, 1.5, 2.0]
     """
     fine = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.25)
+    middle = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
     plain = (0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
     wide = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-    chosen = fine if high / low < 1.7 else plain if high / low < 12 else wide
+    chosen = fine if high / low < 1.5 else middle if high / low < 3.5 else plain if high / low < 12 else wide
     return [tick for tick in chosen if low <= tick <= high]
 
 

@@ -55,8 +55,8 @@ def figure(name: str, chart: Any, description: str, *, height: int | None = None
     safe = specification.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     said = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
     return (
-        f'<figure><div class="chart" id="{name}" role="img" aria-label="{text(description)}"></div>'
-        f'<script type="application/json" data-chart="{name}">{safe}</script>{said}</figure>'
+        f'<figure><div class="chart" id="chart-{name}" role="img" aria-label="{text(description)}"></div>'
+        f'<script type="application/json" data-chart="chart-{name}">{safe}</script>{said}</figure>'
     )
 
 

@@ -60,6 +60,18 @@ def _decimals(value: float, digits: int) -> int:
     return max(digits - 1 - math.floor(math.log10(abs(value))), 0) if abs(value) < 10**digits else 0
 
 
+def change(before: float, after: float, digits: int = 4) -> str:
+    """Two numbers to the same decimals.
+
+    >>> change(0.0288, 0.004743, 3)
+    '0.0288 → 0.0047'
+    """
+    largest = max((abs(v) for v in (before, after) if math.isfinite(v)), default=0.0)
+    decimals = _decimals(largest, digits) if largest > 0 else 0
+    shown = (f"{v:.{decimals}f}" if math.isfinite(v) else number(v) for v in (before, after))
+    return " → ".join(shown)
+
+
 def interval(ends: tuple[float, float], digits: int = 4) -> str:
     """Both ends of an interval, small; nothing where it is unknown."""
     if not all(map(math.isfinite, ends)):

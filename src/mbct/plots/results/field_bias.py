@@ -119,7 +119,7 @@ def field_bias_of_rows(
 def group_columns(rows: Rows, codes: npt.NDArray[np.int64], n_groups: int, confidence: float) -> GroupColumns:
     """PCOC, interval and p-value of each group; the interval is that of the label rate, turned over."""
     count, label, pred, variance = (
-        np.bincount(codes, amount, n_groups)
+        np.bincount(codes, amount, n_groups).astype(np.float64)
         for amount in (
             rows.weight,
             rows.weight * rows.y_true,

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from mbct.metrics.rows import Rows
 from mbct.plots.results.field_bias import FieldBias, SegmentBias, field_bias_of_rows
 from mbct.plots.style import ratio_limits, ratio_ticks
 from mbct.report.charts import AFTER, BEFORE, CARD, MUTED, STATES, altair, data, figure, state_scale, state_shapes
-from mbct.report.page import Column, Section, interval, number, table, text
+from mbct.report.page import Column, Section, change, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
 from mbct.stats.field_error import field_error, relative_field_error
@@ -54,17 +56,25 @@ def statistics(scored: Scored) -> dict[str, Statistic]:
     """Field-ECE and Field-RCE of every field, to be resampled."""
     found: dict[str, Statistic] = {}
     for i, field in enumerate(scored.fields):
-        found[f"ece {field.name}"] = lambda rows, i=i, n=len(field): field_error(rows.values(i, n))  # type: ignore[misc]
-        found[f"rce {field.name}"] = lambda rows, i=i, n=len(field): relative_field_error(rows.values(i, n)).all_values  # type: ignore[misc]
+        found[f"ece {field.name}"] = partial(_field_ece, i, len(field))
+        found[f"rce {field.name}"] = partial(_field_rce, i, len(field))
     return found
+
+
+def _field_ece(field: int, n_values: int, rows: Rows) -> float:
+    return field_error(rows.values(field, n_values))
+
+
+def _field_rce(field: int, n_values: int, rows: Rows) -> float:
+    return relative_field_error(rows.values(field, n_values)).all_values
 
 
 def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEstimate]) -> Section:
     """A table of field errors, then a chart a field."""
     was, now, total = biased(fields)
     lead = (
-        "Predicted over observed positives (PCOC) of each value: 1 is right, below 1 predictions are too low. Lines are "
-        f"95 % intervals; a filled mark is a bias beyond chance after Holm's correction over {total:,} segments "
+        "Predicted over observed positives (PCOC) of each value: 1 is right, below 1 predictions are too low. Lines "
+        f"are 95 % intervals; a filled mark is a bias beyond chance after Holm's correction over {total:,} segments "
         f"({was:,} before, {now:,} after)."
     )
     if not fields:
@@ -72,7 +82,7 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
         return Section("fields", "Bias by segment", nothing, "")
     charts = "".join(
         f'<article class="card"><h3>{text(each.before.field)}</h3>'
-        f'<p class="note">Field-ECE {number(each.before.error)} → {number(each.after.error)}</p>'
+        f'<p class="note">Field-ECE {change(each.before.error, each.after.error, 3)}</p>'
         f"{_figure(i, each)}</article>"
         for i, each in enumerate(fields[:MOST_CHARTS])
     )
@@ -83,7 +93,7 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     more = len(fields) - MOST_CHARTS
     rest = f'<p class="note">{more} more features are in the table alone.</p>' if more > 0 else ""
     return Section(
-        "fields", "Bias by segment", lead, f'{_table(fields, estimates)}{key}<div class="grid">{charts}</div>{rest}'
+        "fields", "Bias by segment", lead, f'{_table(fields, estimates)}{key}<div class="masonry">{charts}</div>{rest}'
     )
 
 
@@ -145,10 +155,11 @@ def _record(segment: SegmentBias, state: str, limits: tuple[float, float]) -> di
 def _chart(records: list[dict[str, Any]], order: list[str], limits: tuple[float, float]) -> Any:
     alt = altair()
     base = alt.Chart(data(records))
+    scale = alt.Scale(type="log", domain=list(limits), nice=False)
     x = alt.X(
         "ratio:Q",
         title="predicted / observed",
-        scale=alt.Scale(type="log", domain=list(limits), nice=False),
+        scale=scale,
         axis=alt.Axis(values=ratio_ticks(*limits), format="~g"),
     )
     y = alt.Y("segment:N", sort=order, title=None, axis=alt.Axis(labelLimit=130, grid=False, ticks=False, domain=False))
@@ -165,7 +176,7 @@ def _chart(records: list[dict[str, Any]], order: list[str], limits: tuple[float,
     ]
     one = alt.Chart(data([{"one": 1.0}])).mark_rule(color=MUTED, strokeWidth=1.2).encode(x="one:Q")
     ranges = base.mark_rule(strokeWidth=2, opacity=0.7).encode(
-        x=alt.X("low:Q", scale=x.scale), x2="high:Q", y=y, yOffset=offset, color=colour, tooltip=tooltip
+        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, yOffset=offset, color=colour, tooltip=tooltip
     )
     marks = base.mark_point(size=58, strokeWidth=1.8, opacity=1).encode(
         x=x,

@@ -7,7 +7,7 @@ from mbct.boosting.trace import FitTrace, SplitRecord
 from mbct.engines.memory import encode
 from mbct.plots.results.replay import replay_growth
 from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
-from mbct.report.charts import AFTER, BEFORE, MUTED, altair, data, figure
+from mbct.report.charts import AFTER, BEFORE, altair, data, figure
 from mbct.report.page import Section, number, text
 from mbct.report.scored import Scored
 
@@ -33,8 +33,8 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
         return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
     where = "on these rows" if replayed else "while the model was fitted"
     lead = (
-        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its label rate "
-        f"is known within the bound (Theorem 1). Each split lowers the node's own loss, and with it that of all rows "
+        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its label "
+        f"rate is known within the bound (Theorem 1). Each split lowers the node's own loss, and with it that of all rows "
         f"({outline.loss.upper() if outline.loss == 'mvce' else outline.loss}, {where})."
     )
     splits = outline.splits[:MOST_SPLITS]
@@ -44,8 +44,8 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
             '<div class="grid">'
             f'<article class="card"><h3>Loss of all rows</h3>'
             f"{figure('global-loss', _global(splits), 'Loss of all rows after each split', height=200)}</article>"
-            f'<article class="card"><h3>Loss of the node that was split</h3>'
-            f"{figure('local-loss', _local(splits), 'Loss of each split node before and after', height=200)}</article>"
+            f'<article class="card"><h3>Change of the split node's own loss</h3>'
+            f"{figure('local-loss', _local(splits), 'Change of the loss of each split node', height=200)}</article>"
             "</div>"
         )
     buttons = (
@@ -79,10 +79,19 @@ def _label(node: TreeNode) -> str:
         split = node.split
         parts.append(
             f'<span class="fact losses">split by {text(split.feature)}: '
-            f'<span class="local">local {number(split.node_loss_before)} → {number(split.node_loss_after)}</span>, '
+            f'<span class="local">local {number(split.node_loss_before)} {_relative(split)}</span>, '
             f'<span class="global">global {number(split.ensemble_loss, 5)}</span></span>'
         )
-    return "".join(parts) + "</span>"
+    return f'<span class="body">{"".join(parts)}</span></span>'
+
+
+def _fall(split: SplitRecord) -> float:
+    """Relative change of the split node's own loss."""
+    return split.node_loss_after / split.node_loss_before - 1.0 if split.node_loss_before > 0 else 0.0
+
+
+def _relative(split: SplitRecord) -> str:
+    return f"{100.0 * _fall(split):+.2g} %".replace("-", "−")
 
 
 def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
@@ -94,6 +103,7 @@ def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
             "before": s.node_loss_before,
             "after": s.node_loss_after,
             "all": s.ensemble_loss,
+            "fall": _fall(s),
         }
         for i, s in enumerate(splits, start=1)
     ]
@@ -113,8 +123,6 @@ def _global(splits: tuple[SplitRecord, ...]) -> Any:
 
 def _local(splits: tuple[SplitRecord, ...]) -> Any:
     alt = altair()
-    x = alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
-    scale = alt.Scale(zero=False)
     tooltip = [
         "split:O",
         "feature:N",
@@ -122,12 +130,12 @@ def _local(splits: tuple[SplitRecord, ...]) -> Any:
         alt.Tooltip("before:Q", title="before the split", format=".6f"),
         alt.Tooltip("after:Q", title="after it", format=".6f"),
     ]
-    base = alt.Chart(data(_records(splits))).encode(x=x, tooltip=tooltip)
-    axis = alt.Axis(tickCount=4, format="~g")
-    return alt.layer(
-        base.mark_rule(color=MUTED, strokeWidth=2).encode(
-            y=alt.Y("before:Q", scale=scale, title=None, axis=axis), y2="after:Q"
-        ),
-        base.mark_point(size=45, stroke=AFTER, strokeWidth=1.8, opacity=1).encode(y=alt.Y("before:Q", scale=scale)),
-        base.mark_point(filled=True, size=45, color=AFTER, opacity=1).encode(y=alt.Y("after:Q", scale=scale)),
+    return (
+        alt.Chart(data(_records(splits)))
+        .mark_bar(color=AFTER, cornerRadiusEnd=3, size=14)
+        .encode(
+            x=alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False)),
+            y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="+~%")),
+            tooltip=tooltip,
+        )
     )

@@ -32,8 +32,8 @@ def render(curves: tuple[ReliabilityCurve, ...]) -> Section:
     )
     bars = figure("scores", _histogram(curves, highest), "Histogram of the predictions before and after", height=110)
     lead = (
-        f"Rows are cut into {N_BINS} bins of equal size by prediction. On the dashed line the share of positives equals "
-        "the prediction; below it predictions are too high. Bands are 95 % intervals (Wilson)."
+        f"Rows are cut into {N_BINS} bins of equal size by prediction. On the dashed line the share of positives "
+        "equals the prediction; below it predictions are too high. Bands are 95 % intervals (Wilson)."
     )
     return Section("reliability", "Reliability before and after", lead, diagram + bars)
 

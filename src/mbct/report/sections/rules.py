@@ -40,8 +40,8 @@ def render(found: RuleList | None) -> Section:
     of = "" if found.total == len(found.rules) else f"; the {len(found.rules):,} strongest of {found.total:,} are shown"
     target = found.rules[0].applies_to
     lead = (
-        f"Each tree puts a row into one bin and multiplies its {target} by that bin's factor{of}. Strongest first: rows × "
-        "|log multiplier|. The bound holds for all bins of a tree at once (Theorem 1)."
+        f"Each tree puts a row into one bin and multiplies its {target} by that bin's factor{of}. Strongest first: "
+        "rows × |log multiplier|. The bound holds for all bins of a tree at once (Theorem 1)."
     )
     columns = (
         Column("tree"),

@@ -31,8 +31,8 @@ def compute(scored: Scored, order: list[str]) -> tuple[ViewComparison, ...]:
 def render(views: tuple[ViewComparison, ...]) -> Section:
     """One line a view."""
     lead = (
-        "The same predictions divided in several ways; shown is the mean gap between prediction and label rate over the "
-        "parts. Shuffled parts (the paper's MVCE) see only the total bias and noise; what cancels between segments "
+        "The same predictions divided in several ways; shown is the mean gap between prediction and label rate over "
+        "the parts. Shuffled parts (the paper's MVCE) see only the total bias and noise; what cancels between segments "
         "shows when rows are divided by features. The tick is what noise alone would leave if predictions were right."
     )
     chart = figure(

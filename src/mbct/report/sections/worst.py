@@ -22,9 +22,9 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
     """A table, worst first."""
     worst, tested = found
     lead = (
-        f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its 95 % "
-        "interval. A pair is listed only where it is surely worse than each of its values. ● marks a bias beyond chance "
-        "after Holm's correction."
+        f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its "
+        "95 % interval. A pair is listed only where it is surely worse than each of its values. ● marks a bias beyond "
+        "chance after Holm's correction."
     )
     title = "The worst segments before"
     if not worst:
@@ -39,7 +39,7 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
     lines = [
         [
             f"<b>{text(each.before.field)}</b> = {text(each.before.segment)}",
-            number(each.before.count),
+            f"{each.before.count:,.0f}",
             number(each.before.label_rate, 3),
             _cell(each.before),
             _cell(each.after),
