@@ -33,8 +33,8 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
         return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
     where = "on these rows" if replayed else "while the model was fitted"
     lead = (
-        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its label "
-        f"rate is known within the bound (Theorem 1). Each split lowers the node's own loss, and with it that of all rows "
+        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its "
+        f"label rate is known within the bound (Theorem 1). Each split lowers the node's own loss, and so that of all rows "
         f"({outline.loss.upper() if outline.loss == 'mvce' else outline.loss}, {where})."
     )
     splits = outline.splits[:MOST_SPLITS]
@@ -44,7 +44,7 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
             '<div class="grid">'
             f'<article class="card"><h3>Loss of all rows</h3>'
             f"{figure('global-loss', _global(splits), 'Loss of all rows after each split', height=200)}</article>"
-            f'<article class="card"><h3>Change of the split node's own loss</h3>'
+            f'<article class="card"><h3>Change of the loss of the split node</h3>'
             f"{figure('local-loss', _local(splits), 'Change of the loss of each split node', height=200)}</article>"
             "</div>"
         )

@@ -41,8 +41,8 @@ def render(found: SubgroupComparison) -> Section:
     """Two charts with one scale."""
     lead = (
         f"Each bin is cut into {N_PARTS} equal parts along {found.along}. If the rows of a bin share one bias, every "
-        "part's PUD (mean prediction / label rate) is near 1. Histogram binning is fitted on these very rows; the model's "
-        "bins hold rows that it moves by about the same factor."
+        "part's PUD (mean prediction / label rate) is near 1. Histogram binning is fitted on these very rows; the "
+        "model's bins hold rows that it moves by about the same factor."
     )
     limits = ratio_limits([strip.ratio for strip in found.strips], widest=6.0)
     cards = "".join(
