@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from builders import random_model
 
+from builders import random_model
 from mbct.boosting.document import dump_document
 
 
@@ -143,6 +143,34 @@ def start_service(tmp_path):
     yield start
     for service in started:
         service.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """One service with a random model, shared by a module's tests; ``service.model`` is its ensemble."""
+    pytest.importorskip("uvicorn")
+    folder = tmp_path_factory.mktemp("service")
+    model = random_model(1, n_trees=4)
+    (folder / "model.json").write_bytes(content_of(model))
+    started = Service(folder, repr(str(folder / "model.json")))
+    started.model = model
+    yield started.start(
+        feedback="FeedbackOptions(segment='text_1', segments=3)",
+        limits="Limits(rows=500, body_bytes=200_000, body_seconds=1, header_seconds=1)",
+    )
+    started.stop()
+
+
+@pytest.fixture
+def content():
+    """The function that writes an ensemble as a model file's bytes."""
+    return content_of
+
+
+@pytest.fixture
+def eventually():
+    """The function that waits for a condition."""
+    return wait_until
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from builders import random_model, random_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_model, random_rows
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.errors import DataError
@@ -28,11 +28,16 @@ def test_every_form_equals_the_reference(seed, pattern, n_features):
     expected = reference(model, columns)
     scorer = BatchScorer(model)
     table = pa.table(columns)
-    encoded = pa.table({k: table[k].combine_chunks().dictionary_encode() if k != "score" else table[k] for k in columns})
+    encoded = pa.table(
+        {k: table[k].combine_chunks().dictionary_encode() if k != "score" else table[k] for k in columns}
+    )
     for got in (
         scorer.score_rows(rows),
         scorer.score_mapping(columns),
-        scorer.score_mapping({k: np.array(v, dtype=object) for k, v in columns.items() if k != "score"} | {"score": np.array(columns["score"])}),
+        scorer.score_mapping(
+            {k: np.array(v, dtype=object) for k, v in columns.items() if k != "score"}
+            | {"score": np.array(columns["score"])}
+        ),
         scorer.score_arrow(table),
         scorer.score_arrow(table.to_batches()[0]),
         scorer.score_arrow(encoded),
@@ -41,7 +46,13 @@ def test_every_form_equals_the_reference(seed, pattern, n_features):
 
 
 VALUES = st.one_of(
-    st.none(), st.booleans(), st.integers(-30, 30), st.integers(), st.floats(), st.text(max_size=4), st.sampled_from("ab")
+    st.none(),
+    st.booleans(),
+    st.integers(-30, 30),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.sampled_from("ab"),
 )
 
 
@@ -51,7 +62,9 @@ def test_mixed_values_score_as_single_rows_do(seed, data):
     model = random_model(seed, n_trees=5)
     names = model.bins.names[1:]
     rows = data.draw(
-        st.lists(st.fixed_dictionaries({"score": st.floats(0, 1), **{n: VALUES for n in names}}), min_size=1, max_size=6)
+        st.lists(
+            st.fixed_dictionaries({"score": st.floats(0, 1), **dict.fromkeys(names, VALUES)}), min_size=1, max_size=6
+        )
     )
     single = RowScorer(model)
     np.testing.assert_allclose(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from builders import random_model, random_rows
 from mbct.boosting.document import dump_document
 from mbct.errors import ModelFileError, ParameterError, StorageError

@@ -1,10 +1,10 @@
 """An explanation ends where the scorer ends, by rules that the row fulfils."""
 
 import pytest
-from builders import random_model, random_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_model, random_rows
 from mbct.boosting.rules import rules
 from mbct.errors import DataError
 from mbct.serving.explain import explain

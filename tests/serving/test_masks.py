@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from builders import random_bins, random_model, random_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_bins, random_model, random_tree
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.serving.masks import compile_masks
 

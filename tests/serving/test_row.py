@@ -6,10 +6,10 @@ import threading
 
 import numpy as np
 import pytest
-from builders import random_model, random_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_model, random_rows
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -89,7 +90,7 @@ class _ColumnEncoder:
     def __call__(self, column: Any) -> npt.NDArray[Any]:
         feature = self._feature
         if isinstance(column, Encoded):
-            return feature.encode(column.values)[column.position]  # type: ignore[arg-type]
+            return feature.encode(column.values)[column.position]
         if isinstance(feature, NumberBins):
             return feature.encode(_floats(column))
         values = column.tolist() if isinstance(column, np.ndarray) else column
@@ -106,7 +107,8 @@ class _ColumnEncoder:
         return np.fromiter((code_of.get(v, unseen) for v in values), np.intp, len(values))
 
 
-class Encoded(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Encoded:
     """A dictionary-encoded column: distinct values and each row's position among them."""
 
     values: Any

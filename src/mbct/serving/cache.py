@@ -156,7 +156,8 @@ class ModelCache:
             raise StorageError(f"{self} holds no version {version!r}")
         if version_of(content) != version:
             raise ModelFileError(
-                f"version {version} of {self} is damaged: its content has checksum {version_of(content)}; publish it again"
+                f"version {version} of {self} is damaged: its content has checksum {version_of(content)}; "
+                "publish it again"
             )
         return bytes(content)
 

@@ -64,7 +64,7 @@ def explain(
         node, branches = _walk(model, tree, codes, values)
         step = float(tree.step[node])
         total = total * step if linear else total + step
-        after = float(moved(score, total, linear))
+        after = moved(score, total, linear)
         paths.append(TreePath(number, branches, rule_of[number, node], after))
     return Explanation(score, paths[-1].after if paths else score, tuple(paths))
 

@@ -103,11 +103,18 @@ def _words_of_tree(
 
 
 def _hash_of_bit(bit: int) -> int:
-    return ((_DE_BRUIJN << bit) & (2**_WORD - 1)) >> _HASH_SHIFT
+    return int(((_DE_BRUIJN << bit) & (2**_WORD - 1)) >> _HASH_SHIFT)
 
 
 @kernel
-def _total_steps(codes, first_row, words, steps, product, total):  # type: ignore[no-untyped-def]
+def _total_steps(
+    codes: CodeMatrix,
+    first_row: npt.NDArray[np.int64],
+    words: WordArray,
+    steps: FloatArray,
+    product: bool,
+    total: FloatArray,
+) -> None:
     n_rows, n_features = codes.shape
     n_groups = words.shape[1]
     reachable = np.empty(n_groups, words.dtype)
@@ -131,7 +138,9 @@ def _total_steps(codes, first_row, words, steps, product, total):  # type: ignor
 
 
 @kernel
-def calibrate_row(rows, score, words, steps, product):  # type: ignore[no-untyped-def]
+def calibrate_row(
+    rows: npt.NDArray[np.int64], score: float, words: WordArray, steps: FloatArray, product: bool
+) -> float:
     """Calibrated probability of one row, given the ``words`` rows of its codes: one call from Python, no array made."""
     total = 1.0 if product else 0.0
     for g in range(words.shape[1]):
@@ -148,11 +157,11 @@ def calibrate_row(rows, score, words, steps, product):  # type: ignore[no-untype
 
 
 @kernel
-def moved(score, total_step, product):  # type: ignore[no-untyped-def]
+def moved(score: float, total_step: float, product: bool) -> float:
     """One prediction moved by its total step: clip(p·k, 0, 1) or σ(logit(p) + s)."""
     if product:
         return min(max(score * total_step, 0.0), 1.0)
     held = min(max(score, EPSILON), 1.0 - EPSILON)
     log_odds = np.log(held) - np.log1p(-held) + total_step
     small = np.exp(-abs(log_odds))
-    return (1.0 if log_odds >= 0.0 else small) / (1.0 + small)
+    return float((1.0 if log_odds >= 0.0 else small) / (1.0 + small))

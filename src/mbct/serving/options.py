@@ -1,6 +1,5 @@
 """What a user may set of the service: its limits, its secrets, its feedback loop."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,8 +81,3 @@ class ServiceOptions:
             raise ParameterError("the bearer token has fewer than 16 characters: anyone could guess it")
         if not self.poll_seconds > 0:
             raise ParameterError(f"poll_seconds={self.poll_seconds!r} must be above 0")
-
-
-def segment_feature(options: FeedbackOptions, names: Sequence[str]) -> int | None:
-    """Position of the segment's feature in a model, None where the model lacks it."""
-    return names.index(options.segment) if options.segment in names else None

@@ -34,9 +34,7 @@ class RowScorer:
         self._linear = model.pattern == "linear"
         self._masks = masks or compile_masks(model)
         first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
-        made = [
-            encoder(feature, first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)
-        ]
+        made = [encoder(feature, first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)]
         self._encode_score = made[0]
         self._columns = list(enumerate(made[1:], start=1))
         self._named_columns = list(zip(range(1, len(made)), self._names, made[1:], strict=True))
@@ -74,7 +72,7 @@ class RowScorer:
         masks = self._masks
         if masks is None:
             return float(self._model.calibrate_codes(codes.reshape(1, -1), np.array([score]))[0])
-        return float(calibrate_row(codes, score, masks.words, masks.steps, masks.product))
+        return calibrate_row(codes, score, masks.words, masks.steps, masks.product)
 
 
 class _Buffers(local):

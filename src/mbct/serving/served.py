@@ -129,9 +129,7 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
         ],
     )
     explained = msgspec.defstruct("ExplainRequest", [("row", row)])
-    return Decoders(
-        msgspec.json.Decoder(request), msgspec.msgpack.Decoder(request), msgspec.json.Decoder(explained)
-    )
+    return Decoders(msgspec.json.Decoder(request), msgspec.msgpack.Decoder(request), msgspec.json.Decoder(explained))
 
 
 def _value_type(feature: Bins, limits: Limits) -> Any:
@@ -143,5 +141,9 @@ def _value_type(feature: Bins, limits: Limits) -> Any:
 def _feature_description(feature: Bins) -> dict[str, Any]:
     described: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
     if isinstance(feature, CategoryBins):
-        return described | {"type": feature.value_type, "known_values": feature.n_values, "values": feature.values[:100]}
+        return described | {
+            "type": feature.value_type,
+            "known_values": feature.n_values,
+            "values": feature.values[:100],
+        }
     return described | {"low": min(feature.edges, default=None), "high": max(feature.edges, default=None)}
