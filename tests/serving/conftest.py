@@ -75,7 +75,7 @@ class Service:
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_file = folder / f"service-{self.port}-{time.monotonic_ns()}.log"
         code = (
-            "from mbct.serving.options import *; from mbct.serving.server import serve; "
+            "from pathlib import Path; from mbct.serving.options import *; from mbct.serving.server import serve; "
             f"serve({arguments}, options=ServiceOptions(port={self.port}, poll_seconds=0.1, token=TOKEN, "
             "limits=LIMITS, feedback=FEEDBACK))"
         )
@@ -83,10 +83,10 @@ class Service:
         self.folder = folder
         self.process = None
 
-    def start(self, token=None, limits="Limits()", feedback="FeedbackOptions()", ready=True):
+    def start(self, token=None, limits="Limits()", feedback="FeedbackOptions()", ready=True, path=None):
         code = self.code.replace("TOKEN", repr(token)).replace("LIMITS", limits).replace("FEEDBACK", feedback)
         source = str(Path(__file__).resolve().parents[2] / "src")
-        environment = {**os.environ, "PYTHONPATH": source}
+        environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{path}" if path else source}
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env=environment)
         try:
