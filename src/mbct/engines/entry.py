@@ -73,4 +73,4 @@ def _counted(
         return columns, y_prob, y_true, None
     weights = as_weights(columns.numpy(weight), columns.n_rows, f"weight column {weight!r}")
     kept = weights > 0.0
-    return columns.filter(kept), y_prob[kept], y_true[kept], weights[kept]
+    return columns.take(np.flatnonzero(kept)), y_prob[kept], y_true[kept], weights[kept]
