@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
 from mbct.cells.build import build_cells
