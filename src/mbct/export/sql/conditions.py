@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from mbct.binning.features import CategoryBins, NumberBins
+from mbct.binning.features import Bins, CategoryBins, NumberBins
 from mbct.errors import ModelFileError
 from mbct.export.branches import Branch, intervals
 from mbct.export.sql.dialect import Dialect
@@ -13,49 +13,44 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)
 
 
-def missing_condition(dialect: Dialect, column: str, *, may_be_nan: bool) -> str:
+def missing_condition(dialect: Dialect, bins: Bins, column: str) -> str:
     """True where the column is NULL, or NaN in an engine that has it."""
-    if not may_be_nan or dialect.is_nan is None:
+    numeric = isinstance(bins, NumberBins) or bins.value_type in ("integer", "number")
+    if not numeric or dialect.is_nan is None:
         return f"{column} IS NULL"
     return f"{column} IS NULL OR {dialect.is_nan.format(dialect.as_double.format(column))}"
 
 
-def case_condition(dialect: Dialect, bins: NumberBins | CategoryBins, column: str, branch: Branch, position: int) -> str:
-    """True for the rows of one case, given that the cases before it were tested in vain."""
-    codes = branch.cases[position].codes
-    parts = []
-    if isinstance(bins, NumberBins):
-        value = dialect.as_double.format(column)
-        for interval in intervals(bins, branch, position):
-            below = f"{value} <= {dialect.double(interval.high)}"
-            above = f"{value} > {dialect.double(interval.low)} AND "
-            parts.append(below if math.isinf(interval.low) else f"({above}{below})")
-    else:
-        parts.extend(_membership(dialect, bins, column, codes))
-    if bins.missing in codes:
-        may_be_nan = isinstance(bins, NumberBins) or bins.value_type in ("integer", "number")
-        parts.append(missing_condition(dialect, column, may_be_nan=may_be_nan))
-    return " OR ".join(parts) or "1 = 0"
+def interval_conditions(dialect: Dialect, bins: NumberBins, column: str, branch: Branch, position: int) -> list[str]:
+    """One condition for each interval of a case of a number; NULL and NaN pass none of them."""
+    value = dialect.as_double.format(column)
+    found = []
+    for interval in intervals(bins, branch, position):
+        below = f"{value} <= {dialect.double(interval.high)}"
+        above = f"{value} > {dialect.double(interval.low)} AND "
+        found.append(below if math.isinf(interval.low) else f"({above}{below})")
+    return found
 
 
-def _membership(dialect: Dialect, bins: CategoryBins, column: str, codes: Iterable[int]) -> list[str]:
-    literals = [_literal(dialect, bins, bins.values[code]) for code in sorted(codes) if code < bins.n_values]
-    listed = ", ".join(literal for literal in literals if literal is not None)
-    return [f"{_key(dialect, bins).format(column)} IN ({listed})"] if listed else []
+def membership(dialect: Dialect, bins: CategoryBins, column: str, codes: Iterable[int]) -> str | None:
+    """True where a category has one of the known values among ``codes``; None where there are none."""
+    literals = [literal(dialect, bins, bins.values[code]) for code in sorted(codes) if code < bins.n_values]
+    listed = ", ".join(text for text in literals if text is not None)
+    return f"{compared(dialect, bins).format(column)} IN ({listed})" if listed else None
 
 
-def _key(dialect: Dialect, bins: CategoryBins) -> str:
+def compared(dialect: Dialect, bins: CategoryBins) -> str:
     """Template of the column as it is compared with literals of its type."""
-    keys = {
+    templates = {
         "string": dialect.as_text,
         "number": dialect.as_double,
         "date": dialect.as_date,
         "datetime": dialect.as_moment,
     }
-    return keys.get(bins.value_type, "{}")
+    return templates.get(bins.value_type, "{}")
 
 
-def _literal(dialect: Dialect, bins: CategoryBins, value: str) -> str | None:
+def literal(dialect: Dialect, bins: CategoryBins, value: str) -> str | None:
     """A known value in the column's own type; None where no column of this engine can hold it."""
     kind = bins.value_type
     if kind == "string":

@@ -38,6 +38,11 @@ class Dialect:
     moment: str = "TIMESTAMP {}"
     zoned_moment: str = "TIMESTAMP {}"
     clip: str = "GREATEST({low}, LEAST({high}, {value}))"
+    bit_test: str = "({} & {}) <> 0"
+    values_table: str = "(VALUES{rows}) AS {alias} ({columns})"
+    values_row: str = "({})"
+    column_types: tuple[str, str] = ("", "")
+    """Types of text and of whole numbers, where ``values_table`` must name them."""
     create_view: str = "CREATE OR REPLACE VIEW {name} AS\n{query}"
     max_case_depth: int | None = None
     """Deepest nesting of CASE that the engine takes."""

@@ -52,6 +52,8 @@ _ALL = (
         identifier_escapes=_IN_BACKTICKS,
         string_escapes=(_BACKSLASH, ("'", "\\'"), ("\0", "\\000"), ("\n", "\\n"), ("\r", "\\r")),
         moment="DATETIME {}",
+        values_table="UNNEST(ARRAY<STRUCT<{typed}>>[{rows}]) AS {alias}",
+        column_types=("STRING", "INT64"),
     ),
     Dialect(
         name="snowflake",
@@ -63,6 +65,7 @@ _ALL = (
         infinity="'inf'::DOUBLE",
         string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\x00")),
         zoned_moment="CAST({} AS TIMESTAMP_TZ)",
+        bit_test="BITAND({}, {}) <> 0",
     ),
     Dialect(
         name="clickhouse",
@@ -79,6 +82,9 @@ _ALL = (
         as_moment="toDateTime64({}, 6)",
         moment="toDateTime64({}, 6)",
         zoned_moment="parseDateTime64BestEffort({}, 6)",
+        bit_test="bitAnd({}, {}) <> 0",
+        values_table="VALUES('{typed}', {rows}) AS {alias}",
+        column_types=("String", "Int64"),
     ),
     Dialect(
         name="mysql",
@@ -89,6 +95,7 @@ _ALL = (
         number="{}",
         plain_exponent=True,
         string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\0")),
+        values_row="ROW({})",
     ),
     Dialect(
         name="sqlserver",
@@ -127,6 +134,7 @@ _ALL = (
         moment="{}",
         zoned_moment="{}",
         clip="MAX({low}, MIN({high}, {value}))",
+        values_table="(SELECT {numbered} FROM (VALUES{rows})) AS {alias}",
         create_view="CREATE VIEW {name} AS\n{query}",
     ),
 )

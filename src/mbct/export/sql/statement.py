@@ -5,13 +5,15 @@ from typing import Literal
 
 import numpy as np
 
+from mbct.binning.features import NumberBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
-from mbct.export.branches import Branch, decisions
+from mbct.export.branches import Branch, Decision, decisions
 from mbct.export.sql.case import case_lines, indented
-from mbct.export.sql.conditions import case_condition, missing_condition
+from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import dialect_of
+from mbct.export.sql.lookup import Lookup, lookups
 from mbct.stats.logodds import EPSILON
 
 Form = Literal["expression", "select", "view"]
@@ -40,15 +42,29 @@ def to_sql(
     if form not in FORMS:
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
     found = dialect_of(dialect)
-    expression = _expression(model, found, _column_names(model, found, columns))
+    trees = list(decisions(model))
+    names = _column_names(model, found, columns)
     if form == "expression":
-        return "\n".join(expression) + "\n"
-    *lines, last = indented(expression)
-    head, tail = ["SELECT", "  *,"], [f"FROM {_qualified(found, table, 'table')}"]
-    query = "\n".join([*head, *lines, f"{last} AS {found.identifier(output)}", *tail]) + "\n"
+        return "\n".join(_expression(model, trees, found, names, {})) + "\n"
+    query = _select(model, trees, found, names, _qualified(found, table, "table"), found.identifier(output))
     if form == "select":
         return query
     return found.create_view.format(name=_qualified(found, view, "view"), query=query)
+
+
+def _select(
+    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], table: str, output: str
+) -> str:
+    """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
+    tables = lookups(model, trees)
+    every, source = "*", f"FROM {table}"
+    if tables:
+        alias = dialect.identifier("source")
+        every, source = f"{alias}.*", f"FROM {table} AS {alias}"
+        columns = [f"{alias}.{column}" for column in columns]
+    *lines, last = indented(_expression(model, trees, dialect, columns, tables))
+    joins = [line for feature, lookup in tables.items() for line in lookup.join(dialect, columns[feature])]
+    return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
 
 
 def _column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None) -> list[str]:
@@ -65,20 +81,32 @@ def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> st
     return ".".join(map(dialect.identifier, parts))
 
 
-def _expression(model: CalibrationEnsemble, dialect: Dialect, columns: list[str]) -> list[str]:
+def _expression(
+    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], tables: dict[int, Lookup]
+) -> list[str]:
     prediction = dialect.as_double.format(columns[0])
-    if not model.trees:
+    if not trees:
         return [prediction]
 
     def condition(branch: Branch, position: int) -> str:
-        return case_condition(dialect, model.bins[branch.feature], columns[branch.feature], branch, position)
+        bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
+        parts: list[str | None]
+        if isinstance(bins, NumberBins):
+            parts = [*interval_conditions(dialect, bins, column, branch, position)]
+        elif branch.feature in tables:
+            parts = [tables[branch.feature].test(dialect, codes)]
+        else:
+            parts = [membership(dialect, bins, column, codes)]
+        if bins.missing in codes:
+            parts.append(missing_condition(dialect, bins, column))
+        return " OR ".join(filter(None, parts)) or "1 = 0"
 
     # One level is spent on the test for a missing prediction.
     max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
-    trees = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in decisions(model)]
+    steps = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in trees]
     move = _multiplied if model.pattern == "linear" else _moved_in_odds
-    missing = missing_condition(dialect, columns[0], may_be_nan=True)
-    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(move(model, dialect, prediction, trees)), "END"]
+    missing = missing_condition(dialect, model.bins[0], columns[0])
+    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(move(model, dialect, prediction, steps)), "END"]
 
 
 def _multiplied(
