@@ -259,7 +259,7 @@ def test_sums_of_steps_beyond_the_range_of_exp_do_not_overflow(postgres: Any, sp
 
 
 def test_hundreds_of_trees_stay_within_the_depth_that_engines_bear() -> None:
-    model = random_model(4, n_trees=600, n_features=3)
+    model = random_model(4, n_trees=2500, n_features=1)
     rows = random_rows(4, model, 20)
     for score in (score_in_duckdb, score_in_sqlite):
         assert_equal(model, rows, score(model, rows, "expression"))

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable
 
 from mbct.binning.features import Bins, CategoryBins, NumberBins
-from mbct.errors import ModelFileError
 from mbct.export.branches import Branch, intervals
 from mbct.export.sql.dialect import Dialect
+from mbct.export.values import number_of
 
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)
 
 
@@ -72,16 +72,3 @@ def _number(dialect: Dialect, number: float) -> str | None:
     if math.isfinite(number):
         return dialect.double(number)
     return dialect.infinity and (dialect.infinity if number > 0 else f"-{dialect.infinity}")
-
-
-def number_of(bins: CategoryBins, value: str) -> float:
-    """The number that a value of a numeric category stands for."""
-    try:
-        number = float(value) if bins.value_type in ("integer", "number") else math.nan
-    except ValueError:
-        number = math.nan
-    if math.isnan(number):
-        raise ModelFileError(
-            f"feature {bins.name!r} is of type {bins.value_type}, but its value {value!r} is not; fit again"
-        )
-    return number
