@@ -36,7 +36,9 @@ AWKWARD_VALUES = (
     "名前 😀",
 )
 DAYS = tuple(datetime.date(2024, 1, 29) + datetime.timedelta(days=i) for i in range(6))
-MOMENTS = tuple(datetime.datetime(2024, 2, 28, 23) + datetime.timedelta(minutes=20 * i, microseconds=i) for i in range(6))
+MOMENTS = tuple(
+    datetime.datetime(2024, 2, 28, 23) + datetime.timedelta(minutes=20 * i, microseconds=i) for i in range(6)
+)
 AMOUNTS = (0.1, -2.5, 3.0, 1e-7, 0.30000000000000004, 1e22)
 
 
@@ -160,6 +162,19 @@ def _random_value(rng: np.random.Generator, feature: NumberBins | CategoryBins) 
 
 
 _TYPED_VALUES: dict[str, tuple[Any, ...]] = {"date": DAYS, "datetime": MOMENTS, "number": AMOUNTS}
+
+
+def one_split_model(feature: CategoryBins, pattern: Pattern = "odds") -> CalibrationEnsemble:
+    """One tree with a leaf for each known value of one category; missing and unseen values stop at the root."""
+    n = feature.n_values
+    tree = CalibrationTree(
+        np.array([1, *[-1] * n], np.int32),
+        np.zeros(n + 1, np.int64),
+        np.array([*range(1, n + 1), -1, -1], np.int32),
+        np.linspace(0.1, 2.0, n + 1),
+        *(np.ones(n + 1) for _ in range(3)),
+    )
+    return CalibrationEnsemble("score", pattern, FeatureBins((NumberBins("score", ()), feature)), (tree,))
 
 
 def wide_model(
