@@ -1,0 +1,101 @@
+"""ECE and ECE_sweep: the error seen when rows are sorted by their prediction."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.jit import kernel
+from mbct.stats.divisions import Bins, atoms_by_prediction, cumulative, uniform_mass
+from mbct.stats.partition_error import norm_of_errors, partition_error
+from mbct.stats.pooling import pooled_blocks
+from mbct.validation import FloatArray
+
+_SLACK = 1e-9
+"""Label rates that fall by less than this count as equal: the noise of the interpolated sums."""
+
+
+def ece_of_rows(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, n_bins: int = 15, norm: float = 1.0
+) -> float:
+    """ECE_n = ((1/N) Σ PCE(D_i)^p)^{1/p} over N uniform-mass bins of the sorted predictions, equation (ece_n).
+
+    >>> import numpy as np
+    >>> p = np.array([0.1, 0.2, 0.7, 0.8])
+    >>> ece_of_rows(p, np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), n_bins=2)
+    0.2
+    """
+    return ece_of_atoms(atoms_by_prediction(y_prob, y_true, weight), n_bins, norm)
+
+
+def ece_of_atoms(atoms: Bins, n_bins: int, norm: float) -> float:
+    """:func:`ece_of_rows` where the rows are sorted and joined already."""
+    return ece_of_bins(uniform_mass(atoms, n_bins), norm)
+
+
+def ece_of_bins(bins: Bins, norm: float) -> float:
+    """(Σ c_b·PCE(D_b)^p / Σ c_b)^{1/p}: the plain mean of the paper where the bins have equal mass."""
+    return norm_of_errors(partition_error(bins), bins.count, norm)
+
+
+def ece_sweep_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, norm: float = 2.0) -> float:
+    """ECE at the largest number of uniform-mass bins that keeps the bins' label rates in order.
+
+    Roelofs et al. (2022): b* = max{b : ȳ₁ ≤ … ≤ ȳ_b', for every b' ≤ b}, at most one bin for each row.
+    """
+    atoms = atoms_by_prediction(y_prob, y_true, weight)
+    return ece_of_atoms(atoms, sweep_bins(atoms), norm)
+
+
+def sweep_bins(atoms: Bins) -> int:
+    """b* of ECE_sweep, found by the linear sweep over prefix sums.
+
+    Only bins that touch a stretch where the isotonic fit had to pool can be out of order, so only those are
+    looked at: the sweep stays fast where predictions rank the labels almost perfectly.
+    """
+    edge = cumulative(atoms.count)
+    spans = _pooled_spans(atoms, edge)
+    most = max(math.floor(edge[-1] + _SLACK), 1)
+    return most if len(spans) == 0 else int(_sweep(edge, cumulative(atoms.label), spans, most))
+
+
+def _pooled_spans(atoms: Bins, edge: FloatArray) -> FloatArray:
+    """Start and end, in mass, of each block that the isotonic fit pooled."""
+    start: npt.NDArray[np.int64] = pooled_blocks(atoms.count, atoms.label)
+    end = np.append(start[1:], len(atoms))
+    pooled = end - start > 1
+    return np.column_stack([edge[start[pooled]], edge[end[pooled]]])
+
+
+@kernel
+def _sweep(edge: FloatArray, label: FloatArray, spans: FloatArray, most: int) -> int:
+    for n_bins in range(2, most + 1):
+        for s in range(len(spans)):
+            if not _in_order(edge, label, n_bins, spans[s, 0], spans[s, 1]):
+                return n_bins - 1
+    return most
+
+
+@kernel
+def _in_order(edge: FloatArray, label: FloatArray, n_bins: int, low: float, high: float) -> bool:
+    """Whether the label rates of the bins that touch [low, high], and of their neighbours, do not fall."""
+    width = edge[-1] / n_bins
+    first = max(int(low / width) - 1, 0)
+    last = min(int(high / width) + 2, n_bins)
+    before = _label_until(edge, label, first * width)
+    rate = -1.0
+    for j in range(first + 1, last + 1):
+        until = _label_until(edge, label, j * width)
+        new = (until - before) / width
+        if new < rate - _SLACK:
+            return False
+        before, rate = until, new
+    return True
+
+
+@kernel
+def _label_until(edge: FloatArray, label: FloatArray, mass: float) -> float:
+    """Positives among the first ``mass`` of the rows, linear within an atom."""
+    i = min(max(int(np.searchsorted(edge, mass)), 1), len(edge) - 1)
+    share = min((mass - edge[i - 1]) / (edge[i] - edge[i - 1]), 1.0)
+    return float(label[i - 1] + share * (label[i] - label[i - 1]))
