@@ -1,9 +1,11 @@
 """Small builders that many tests share: random models, random raw rows, simulated data."""
 
 import datetime
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
 from mbct.binning.keys import category_key
@@ -159,6 +161,31 @@ def _random_value(rng: np.random.Generator, feature: NumberBins | CategoryBins) 
         known = _TYPED_VALUES[feature.value_type]
         return known[int(rng.integers(len(known)))]
     return "never seen" if draw < 0.2 else str(rng.choice(feature.values))
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """Simulated clicks: the frame (features, score ``p``, label ``y``), its score and label, and the truth."""
+
+    frame: pd.DataFrame
+    p: np.ndarray
+    y: np.ndarray
+    truth: np.ndarray
+
+
+def biased_clicks(seed: int, n_rows: int, *, calibrated: bool = False) -> Simulated:
+    """Clicks whose base prediction is 1.6 times too low on mobile and 0.7 times too high on desktop at night."""
+    rng = np.random.default_rng(seed)
+    device = rng.choice(["mobile", "desktop"], n_rows)
+    night = rng.random(n_rows) < 0.4
+    site = np.array([f"s{i}" for i in np.minimum(rng.geometric(0.15, n_rows), 30)])
+    age = rng.integers(18, 80, n_rows)
+    p = rng.beta(1.2, 9.0, n_rows)
+    bias = np.where(device == "mobile", 1.6, np.where(night, 0.7, 1.0))
+    truth = p if calibrated else np.clip(p * bias, 0.0, 1.0)
+    y = (rng.random(n_rows) < truth).astype(float)
+    frame = pd.DataFrame({"device": device, "night": night, "site": site, "age": age, "p": p, "y": y})
+    return Simulated(frame, p, y, truth)
 
 
 _TYPED_VALUES: dict[str, tuple[Any, ...]] = {"date": DAYS, "datetime": MOMENTS, "number": AMOUNTS}

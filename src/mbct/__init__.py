@@ -9,6 +9,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "CalibratedClassifier": "mbct.calibrators.classifier",
+    "Comparison": "mbct.comparison.table",
+    "MBCTCalibrator": "mbct.calibrators.mbct",
+    "compare": "mbct.comparison.compare",
     "load_model": "mbct.calibrators.persistence",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import DataError
+from mbct.errors import DataError, ParameterError
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -61,6 +61,20 @@ def as_weights(values: Any, n_rows: int, name: str = "sample_weight") -> FloatAr
     if not array.any():
         raise DataError(f"{name} is zero for every row: at least one row must count")
     return array
+
+
+def at_least(smallest: float, **parameters: Any) -> None:
+    """Raise unless every parameter is a number that is no smaller.
+
+    >>> at_least(1, n_bins=0)
+    Traceback (most recent call last):
+        ...
+    mbct.errors.ParameterError: n_bins must be a number of at least 1, got 0
+    """
+    for name, value in parameters.items():
+        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        if not (number and value >= smallest):
+            raise ParameterError(f"{name} must be a number of at least {smallest:g}, got {value!r}")
 
 
 def same_length(n_rows: int, **columns: npt.NDArray[Any]) -> None:

@@ -8,16 +8,18 @@ odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds
 ========= ================================ ============================================
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from mbct.binning.features import FeatureBins
+from mbct.boosting.rules import Rule, rules, to_text
 from mbct.cells.group import CodeMatrix
 from mbct.errors import ModelFileError
 from mbct.jit import kernel
-from mbct.stats.logodds import EPSILON, logit, sigmoid
+from mbct.stats.logodds import logit, sigmoid
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
@@ -61,6 +63,14 @@ class CalibrationEnsemble:
         if self.pattern == "linear":
             return np.clip(y_prob * total_step, 0.0, 1.0)
         return sigmoid(logit(y_prob) + total_step)
+
+    def rules(self) -> Iterator[Rule]:
+        """If-then rules of all trees; those of one tree exclude each other and cover every row."""
+        return rules(self)
+
+    def to_text(self) -> str:
+        """The trees as indented text."""
+        return to_text(self)
 
     def with_trees(self, trees: tuple[CalibrationTree, ...]) -> Self:
         """The same ensemble with other trees."""
@@ -108,7 +118,3 @@ def _accumulate(  # type: ignore[no-untyped-def]
             total[i] *= step[node]
         else:
             total[i] += step[node]
-
-
-LOG_ODDS_LIMIT = float(logit(1.0 - EPSILON))
-"""Largest log-odds of a prediction, after it was held inside [ε, 1 − ε]."""

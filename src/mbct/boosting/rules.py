@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mbct.binning.features import Bins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.stats.theorem import label_rate_bound
 from mbct.tree.model import CalibrationTree
+
+if TYPE_CHECKING:
+    from mbct.boosting.model import CalibrationEnsemble
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,13 @@ class Rule:
         )
 
 
-def rules(model: CalibrationEnsemble) -> Iterator[Rule]:
+def rules(model: "CalibrationEnsemble") -> Iterator[Rule]:
     """All rules, tree by tree; those of one tree exclude each other and cover every row."""
     for number, tree in enumerate(model.trees):
         yield from _rules_of_tree(model, number, tree)
 
 
-def _rules_of_tree(model: CalibrationEnsemble, number: int, tree: CalibrationTree) -> Iterator[Rule]:
+def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationTree) -> Iterator[Rule]:
     n_bins = len(tree.leaves)
     pending: list[tuple[int, dict[int, frozenset[int]]]] = [(0, {})]
     while pending:
@@ -92,7 +94,7 @@ def _rules_of_tree(model: CalibrationEnsemble, number: int, tree: CalibrationTre
 
 
 def _rule(
-    model: CalibrationEnsemble,
+    model: "CalibrationEnsemble",
     number: int,
     tree: CalibrationTree,
     node: int,
@@ -147,7 +149,7 @@ def _interval_text(name: str, low: float, high: float) -> str:
     return f"{low:g} < {name} ≤ {high:g}"
 
 
-def to_text(model: CalibrationEnsemble) -> str:
+def to_text(model: "CalibrationEnsemble") -> str:
     """The trees as indented text, one line a node."""
     if not model.trees:
         return "identity: predictions are returned as they are"
@@ -159,7 +161,7 @@ def to_text(model: CalibrationEnsemble) -> str:
 
 
 def _lines_of_node(
-    model: CalibrationEnsemble, tree: CalibrationTree, node: int, label: str, depth: int
+    model: "CalibrationEnsemble", tree: CalibrationTree, node: int, label: str, depth: int
 ) -> Iterator[str]:
     step = float(tree.step[node])
     multiplier = step if model.pattern == "linear" else math.exp(step)
@@ -171,7 +173,7 @@ def _lines_of_node(
             yield from _lines_of_node(model, tree, child, text, depth + 1)
 
 
-def rules_as_dicts(model: CalibrationEnsemble) -> list[dict[str, Any]]:
+def rules_as_dicts(model: "CalibrationEnsemble") -> list[dict[str, Any]]:
     """Rules as plain JSON values; infinite ends of intervals and infinite PUDs become None."""
     return [_rule_as_dict(rule) for rule in rules(model)]
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators import persistence
 from mbct.calibrators.inputs import TrainingData, scores, training_data
 from mbct.engines.columns import Columns, read_columns
+from mbct.errors import DataError
 from mbct.validation import FloatArray
 
 
@@ -24,6 +25,14 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Name in the registry and in model files."""
     accepts_one_class: ClassVar[bool] = False
     """Whether labels that are all equal give a result instead of an error."""
+    monotone: ClassVar[bool] = False
+    """Whether a higher score never gets a lower calibrated probability, whatever the data."""
+    strict: ClassVar[bool] = False
+    """Whether, on data whose labels rise with the score, a higher score in [1e-9, 1 − 1e-9] gets a higher result."""
+    feature_aware: ClassVar[bool] = False
+    """Whether columns other than the score change the result."""
+    weights_are_counts: ClassVar[bool] = True
+    """Whether a row of weight k is worth exactly k copies of it."""
     run_parameters: ClassVar[frozenset[str]] = frozenset()
     """Parameters that say how to run, not what to fit; they stay out of model files."""
 
@@ -35,19 +44,21 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``X`` is any frame that narwhals reads, a numpy array or a single column of scores; ``y`` an array of
         0 and 1 or the name of the label column in ``X``.
         """
-        data = training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class)
-        self.score_ = data.score
-        self.feature_names_in_ = np.asarray(data.columns.names, dtype=object)
-        self.n_features_in_ = len(data.columns.names)
-        self.classes_ = np.array([0, 1])
+        return self.fit_data(training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class))
+
+    def fit_data(self, data: TrainingData) -> Self:
+        """:meth:`fit` on rows that were checked before."""
         self._fit(data)
+        self._remember(data.score, data.columns.names)
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probability of the positive class for each row of ``X``."""
-        check_is_fitted(self)
-        columns = read_columns(X)
-        return np.clip(self._calibrate(columns, self._scores(columns, y_prob)), 0.0, 1.0)
+        return self.calibrate_columns(*self._read(X, y_prob))
+
+    def calibrate_columns(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        """:meth:`calibrate` on rows that were checked before."""
+        return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities of both classes, shape (n, 2)."""
@@ -56,17 +67,30 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
         """1 where the calibrated probability exceeds one half."""
-        return np.asarray(self.classes_[(self.calibrate(X, y_prob=y_prob) > 0.5).astype(int)])
+        exceeds = self.calibrate(X, y_prob=y_prob) > 0.5
+        return np.asarray(self.classes_[exceeds.astype(int)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted calibrator as JSON, whole or not at all."""
         check_is_fitted(self)
         persistence.save(self, path)
 
-    def _scores(self, columns: Columns, y_prob: Any) -> FloatArray:
-        single = len(columns.names) == 1 and self.n_features_in_ == 1
-        name = columns.names[0] if single else self.score_
-        return scores(columns, name, y_prob)[1]
+    def _read(self, X: Any, y_prob: Any) -> tuple[Columns, FloatArray]:
+        """The columns and scores of rows to calibrate."""
+        check_is_fitted(self)
+        columns = read_columns(X)
+        if y_prob is None and self.score_ not in self.feature_names_in_ and self.score_ not in columns:
+            raise DataError("the scores were given apart when this calibrator was fitted: pass y_prob=… here too")
+        # A lone column is the score whatever it is called now, if it was alone and the score at fitting.
+        alone = len(columns.names) == 1 and list(self.feature_names_in_) == [self.score_]
+        return columns, scores(columns, columns.names[0] if alone else self.score_, y_prob)[1]
+
+    def _remember(self, score: str, columns: list[str]) -> None:
+        """Keep what was fitted on; called last, so that a failed fit leaves no calibrator that looks fitted."""
+        self.score_ = score
+        self.feature_names_in_ = np.asarray(columns, dtype=object)
+        self.n_features_in_ = len(columns)
+        self.classes_ = np.array([0, 1])
 
     def _fit(self, data: TrainingData) -> None:
         raise NotImplementedError

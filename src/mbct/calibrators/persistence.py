@@ -43,10 +43,7 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     document = parse_document(content, name)
     try:
         calibrator = make(document["method"], **document["parameters"])
-        calibrator.score_ = document["score"]
-        calibrator.feature_names_in_ = np.asarray(document["columns"], dtype=object)
-        calibrator.n_features_in_ = len(document["columns"])
-        calibrator.classes_ = np.array([0, 1])
+        calibrator._remember(document["score"], document["columns"])
         calibrator._restore(document["state"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, ModelFileError):

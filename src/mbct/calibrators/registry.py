@@ -8,22 +8,35 @@ from mbct.errors import ParameterError
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
 
-_METHODS: dict[str, tuple[str, str]] = {
-    "platt": ("mbct.calibrators.platt", "PlattCalibrator"),
+METHODS: dict[str, tuple[str, str]] = {
+    "bbq": ("mbct.calibrators.bbq", "BBQCalibrator"),
+    "beta": ("mbct.calibrators.beta", "BetaCalibrator"),
+    "centred-isotonic": ("mbct.calibrators.isotonic", "CentredIsotonicCalibrator"),
+    "dirichlet": ("mbct.calibrators.dirichlet", "DirichletCalibrator"),
+    "ensemble": ("mbct.calibrators.ensemble", "EnsembleCalibrator"),
+    "histogram": ("mbct.calibrators.histogram", "HistogramCalibrator"),
+    "identity": ("mbct.calibrators.identity", "IdentityCalibrator"),
+    "isotonic": ("mbct.calibrators.isotonic", "IsotonicCalibrator"),
+    "lightgbm": ("mbct.calibrators.boosted", "LightGBMCalibrator"),
     "mbct": ("mbct.calibrators.mbct", "MBCTCalibrator"),
+    "platt": ("mbct.calibrators.platt", "PlattCalibrator"),
+    "scaling-binning": ("mbct.calibrators.scaling_binning", "ScalingBinningCalibrator"),
+    "segment": ("mbct.calibrators.segment", "SegmentCalibrator"),
+    "temperature": ("mbct.calibrators.temperature", "TemperatureCalibrator"),
+    "venn-abers": ("mbct.calibrators.venn_abers", "VennAbersCalibrator"),
 }
 
 
 def available() -> list[str]:
     """Names of all calibration methods."""
-    return sorted(_METHODS)
+    return sorted(METHODS)
 
 
 def calibrator_class(name: str) -> "type[Calibrator]":
     """The class behind a name, imported on first use."""
-    if name not in _METHODS:
+    if name not in METHODS:
         raise ParameterError(f"unknown method {name!r}; available are {', '.join(available())}")
-    module, attribute = _METHODS[name]
+    module, attribute = METHODS[name]
     loaded: type[Calibrator] = getattr(import_module(module), attribute)
     return loaded
 

@@ -1,12 +1,13 @@
 """Methods that look at the score alone: fitted, they are a frozen map from probability to probability."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.score_counts import ScoreCounts
 from mbct.engines.columns import Columns
 from mbct.validation import FloatArray
 
@@ -21,7 +22,8 @@ class ScoreMap:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; floats keep every bit."""
-        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in asdict(self).items()}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
@@ -33,16 +35,15 @@ class ScoreMap:
 class ScoreCalibrator(Calibrator):
     """A calibrator whose fitted state is one :class:`ScoreMap`, kept as ``map_``."""
 
-    map_type: type[ScoreMap]
+    map_type: ClassVar[type[ScoreMap]]
     map_: ScoreMap
 
-    def fit_map(self, y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> ScoreMap:
-        """Fit the map; arrays are checked, weights may be zero."""
+    def fit_map(self, counts: ScoreCounts) -> ScoreMap:
+        """Fit the map to rows summed by score."""
         raise NotImplementedError
 
     def _fit(self, data: TrainingData) -> None:
-        counted = data.weight > 0
-        self.map_ = self.fit_map(data.y_prob[counted], data.y_true[counted], data.weight[counted])
+        self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:  # noqa: ARG002
         return self.map_(y_prob)

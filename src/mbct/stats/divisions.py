@@ -37,11 +37,22 @@ def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArr
     counted = weight > 0
     if not counted.all():
         y_prob, y_true, weight = y_prob[counted], y_true[counted], weight[counted]
-    order = np.argsort(y_prob, kind="stable")
+    order = np.argsort(y_prob)  # not stable, and four times as fast: what is tied is joined anyway
     p, w = y_prob[order], weight[order]
     start = np.flatnonzero(np.concatenate([[True], p[1:] != p[:-1]]))
     mass = np.add.reduceat(w, start)
     return Bins(mass, np.add.reduceat(w * y_true[order], start), mass * p[start])
+
+
+def atoms_by_group(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], Bins]:
+    """One bin for each distinct prediction within each group, ascending in both; and the group of each."""
+    order = np.lexsort((y_prob, group))
+    g, p, w = group[order], y_prob[order], weight[order]
+    start = np.flatnonzero(np.concatenate([[True], (g[1:] != g[:-1]) | (p[1:] != p[:-1])]))
+    mass = np.add.reduceat(w, start)
+    return g[start], Bins(mass, np.add.reduceat(w * y_true[order], start), mass * p[start])
 
 
 def uniform_mass(atoms: Bins, n_bins: int) -> Bins:
@@ -63,9 +74,11 @@ def equal_width(atoms: Bins, n_bins: int) -> Bins:
     return by_group(atoms, np.searchsorted(inner, atoms.pred / atoms.count), n_bins)
 
 
-def by_group(rows: Bins, group: npt.NDArray[np.integer], n_groups: int) -> Bins:  # type: ignore[type-arg]
+def by_group(rows: Bins, group: npt.NDArray[np.int64], n_groups: int) -> Bins:
     """Join rows by their group number, 0 … n_groups − 1: the division by a feature's values."""
-    return Bins(*(np.bincount(group, sums, n_groups) for sums in (rows.count, rows.label, rows.pred)))
+    return Bins(
+        *(np.bincount(group, sums, n_groups).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
+    )
 
 
 def rows_as_bins(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:

@@ -127,8 +127,8 @@ def search_feature(
 ) -> float:
     """Score of the best cut of one feature in one node, which side each code takes written to ``side``.
 
-    ``side``: 0 left, 1 right, 2 neither. A code that no row of the node has stops at the node; only the intervals of
-    a number follow their neighbours.
+    ``side``: 0 left, 1 right, 2 neither. A known value that no row of the node has goes where most rows go (or, of a
+    number, with its neighbours), so that later splits reach it; a missing or unseen one then stops at the node.
     """
     n_codes = len(histogram)
     active = np.empty(n_codes, np.int64)
@@ -149,7 +149,11 @@ def search_feature(
     position, _, _, score = best_cut(g, h, order, key, step, tau, min_curvature, rate)
     if position < 0:
         return NO_SPLIT
-    side[:n_codes] = 2
+    h_left = 0.0
+    for t in range(position + 1):
+        h_left += h[order[t]]
+    side[: n_codes - 2] = 0 if 2.0 * h_left >= h.sum() else 1
+    side[n_codes - 2 : n_codes] = 2
     if ordered:
         threshold = active[order[position]]
         for c in range(n_codes - 2):

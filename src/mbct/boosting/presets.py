@@ -1,0 +1,49 @@
+"""The two presets: the paper as printed, and the default, grown honestly."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from mbct.binning.fit import BinningOptions
+from mbct.boosting.honest import HonestOptions
+from mbct.boosting.model import Pattern
+from mbct.boosting.paper import PaperOptions
+from mbct.errors import ParameterError
+
+PresetName = Literal["default", "paper"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How to bin, how to grow and how steps move predictions."""
+
+    binning: BinningOptions
+    growth: PaperOptions | HonestOptions
+    pattern: Pattern
+
+
+PRESETS: dict[str, Preset] = {
+    "default": Preset(BinningOptions(), HonestOptions(), "odds"),
+    "paper": Preset(
+        BinningOptions(number_bins=32, score_bins=100, score_by="width", min_category_rows=1.0),
+        PaperOptions(),
+        "linear",
+    ),
+}
+
+
+def preset(name: str, overrides: Mapping[str, Any]) -> Preset:
+    """The preset called ``name`` with some of its options replaced; None keeps the preset's value."""
+    if name not in PRESETS:
+        raise ParameterError(f"preset={name!r} is unknown; choose {' or '.join(map(repr, PRESETS))}")
+    chosen = PRESETS[name]
+    given = {key: value for key, value in overrides.items() if value is not None}
+    known = {f.name for part in (chosen.binning, chosen.growth) for f in fields(part)}
+    if foreign := sorted(set(given) - known):
+        raise ParameterError(f"{foreign[0]}={given[foreign[0]]!r} has no meaning with preset={name!r}; leave it out")
+    return Preset(_replaced(chosen.binning, given), _replaced(chosen.growth, given), chosen.pattern)
+
+
+def _replaced(part: Any, given: Mapping[str, Any]) -> Any:
+    own = {f.name: given.get(f.name, getattr(part, f.name)) for f in fields(part)}
+    return type(part)(**own)

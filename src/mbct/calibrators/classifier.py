@@ -1,0 +1,220 @@
+"""A scikit-learn classifier whose probabilities are calibrated with the features in view."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, assert_all_finite, column_or_1d, get_tags, indexable
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.folds import cross_validation_folds, row_keys, sparse_row_keys
+from mbct.calibrators.registry import make
+from mbct.engines.columns import read_columns
+from mbct.errors import DataError, ParameterError
+from mbct.stats.logodds import sigmoid
+from mbct.validation import FloatArray, as_weights
+
+BASE_SCORE = "base_score"
+"""Name under which the classifier's own probability stands beside the features."""
+
+_SCORE_BITS = 36
+
+RowArray = npt.NDArray[np.intp]
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Any classifier with one calibrator behind it, which sees the features and the classifier's probability.
+
+    ``cv`` folds give every row a probability from a classifier that has not seen it; one calibrator is fitted on
+    these, and the classifier once more on all rows. One classifier and one calibrator (not a pair for each fold)
+    keep prediction as cheap as before and give one set of rules to read and export. Folds depend on what rows
+    hold, not on their order: a weight of k equals k copies. ``cv`` may also be a splitter or a list of splits
+    (rows held out several times count with their mean), or "prefit": ``estimator`` is fitted, ``fit`` sees new rows.
+
+    ``calibrator`` is a calibrator, the name of a method, or None for ``MBCTCalibrator()``. With more than two
+    classes each class has its own calibrator (one against the rest), and the results are scaled to sum to one.
+    Sparse matrices are passed to the classifier; the calibrator then sees the probability alone.
+    """
+
+    def __init__(
+        self, estimator: Any, calibrator: Calibrator | str | None = None, *, cv: Any = 5, random_state: int = 0
+    ):
+        self.estimator = estimator
+        self.calibrator = calibrator
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the classifier and its calibrator."""
+        labels = _checked_labels(y)
+        weight = as_weights(sample_weight, len(labels))
+        counted = np.flatnonzero(weight > 0)
+        prefit = isinstance(self.cv, str)
+        if prefit and self.cv != "prefit":
+            raise ParameterError(f"cv must be a number, a splitter, a list of splits or 'prefit', got {self.cv!r}")
+        if prefit:
+            check_is_fitted(self.estimator)
+            fitted, classes = self.estimator, np.asarray(self.estimator.classes_)
+        else:
+            classes = np.unique(labels[counted])
+        if len(classes) == 1:
+            raise DataError(f"y has only one class ({classes[0]!r}): at least two are needed; widen the sample")
+        passed = None if sample_weight is None else weight
+        if not prefit:
+            # Before anything else looks at X, so that the classifier's own words tell what is wrong with it.
+            fitted = self._fit_base(X, labels, passed, counted, warn=True)
+        X, labels = indexable(X, labels)
+        scores = (
+            _class_scores(fitted, X, classes) if prefit else self._held_out_scores(X, labels, passed, weight, classes)
+        )
+        self.calibrators_ = self._fit_calibrators(X, labels, weight, classes, scores)
+        self.estimator_, self.classes_ = fitted, classes
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(fitted, name):
+                setattr(self, name, getattr(fitted, name))
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Calibrated probabilities of all classes, in the order of ``classes_``."""
+        check_is_fitted(self)
+        scores = _class_scores(self.estimator_, X, self.classes_)
+        if len(self.calibrators_) == 1:
+            positive = _calibrated(self.calibrators_[0], X, scores[:, 1])
+            return np.column_stack([1.0 - positive, positive])
+        each = np.column_stack([_calibrated(c, X, scores[:, k]) for k, c in enumerate(self.calibrators_)])
+        total = each.sum(axis=1, keepdims=True)
+        uniform = np.full_like(each, 1.0 / each.shape[1])
+        return np.where(total > 0, each / np.where(total > 0, total, 1.0), uniform)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The most probable class."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[np.argmax(probabilities, axis=1)])
+
+    def _fit_base(self, X: Any, labels: npt.NDArray[Any], weight: Any, rows: RowArray, *, warn: bool = False) -> Any:
+        estimator = clone(self.estimator)
+        # All rows are passed as they came: what is wrong with X shows whole, and frames are not copied.
+        whole = len(rows) == len(labels)
+        part = X if whole else _safe_indexing(X, rows)
+        if weight is None:
+            return estimator.fit(part, labels[rows])
+        if has_fit_parameter(estimator, "sample_weight"):
+            return estimator.fit(part, labels[rows], sample_weight=weight[rows])
+        if warn:
+            name = type(estimator).__name__
+            warnings.warn(f"{name} takes no sample_weight: the weights serve the calibrator alone", stacklevel=3)
+        return estimator.fit(part, labels[rows])
+
+    def _splits(self, X: Any, labels: npt.NDArray[Any], weight: FloatArray) -> list[tuple[RowArray, RowArray]]:
+        if not isinstance(self.cv, int | np.integer):
+            return list(check_cv(self.cv, labels, classifier=True).split(X, labels))
+        rows = np.flatnonzero(weight > 0)
+        fold = cross_validation_folds(_content_keys(X, self.random_state)[rows], labels[rows], self.cv)
+        return [(rows[fold != k], rows[fold == k]) for k in np.unique(fold)]
+
+    def _held_out_scores(
+        self, X: Any, labels: npt.NDArray[Any], passed: Any, weight: FloatArray, classes: npt.NDArray[Any]
+    ) -> FloatArray:
+        """Mean held-out probabilities of each row; NaN for rows that no split holds out."""
+        total = np.zeros((len(labels), len(classes)))
+        times = np.zeros(len(labels))
+        for train, test in self._splits(X, labels, weight):
+            base = self._fit_base(X, labels, passed, np.asarray(train)[weight[train] > 0])
+            total[test] += _class_scores(base, _safe_indexing(X, test), classes)
+            times[test] += 1
+        return np.where(times[:, None] > 0, total / np.maximum(times, 1)[:, None], np.nan)
+
+    def _fit_calibrators(
+        self, X: Any, labels: npt.NDArray[Any], weight: FloatArray, classes: npt.NDArray[Any], scores: FloatArray
+    ) -> tuple[Calibrator, ...]:
+        rows = np.flatnonzero((weight > 0) & ~np.isnan(scores[:, 0]))
+        known = rows if len(rows) < len(labels) else None
+        part = X if known is None else _safe_indexing(X, known)
+        targets = [1] if len(classes) == 2 else range(len(classes))
+        fitted = []
+        for k in targets:
+            calibrator = self._new_calibrator()
+            features, score = _calibrator_input(calibrator, part, scores[rows, k])
+            label = (labels[rows] == classes[k]).astype(np.float64)
+            fitted.append(calibrator.fit(features, label, weight[rows], y_prob=score))
+        return tuple(fitted)
+
+    def _new_calibrator(self) -> Calibrator:
+        if self.calibrator is None or isinstance(self.calibrator, str):
+            return make(self.calibrator or "mbct", score=BASE_SCORE)
+        if not isinstance(self.calibrator, Calibrator):
+            raise ParameterError(f"calibrator must be a calibrator or the name of a method, got {self.calibrator!r}")
+        fresh: Calibrator = clone(self.calibrator).set_params(score=BASE_SCORE)
+        return fresh
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        base = get_tags(self.estimator)
+        tags.input_tags = base.input_tags
+        if base.classifier_tags is not None:
+            tags.classifier_tags.multi_class = base.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = base.classifier_tags.poor_score
+        return tags
+
+
+def _checked_labels(y: Any) -> npt.NDArray[Any]:
+    if y is None:
+        raise DataError("requires y to be passed, but the target y is None")
+    labels: npt.NDArray[Any] = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels
+
+
+def _class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArray:
+    """The classifier's probability of each of ``classes``; of margins the sigmoid or softmax."""
+    if hasattr(estimator, "predict_proba"):
+        own = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    else:
+        margin = np.asarray(estimator.decision_function(X), dtype=np.float64)
+        if margin.ndim == 1:
+            own = np.column_stack([1.0 - sigmoid(margin), sigmoid(margin)])
+        else:
+            own = np.exp(margin - margin.max(axis=1, keepdims=True))
+            own = own / own.sum(axis=1, keepdims=True)
+    # A classifier that has not met a class gives it no probability.
+    scores = np.zeros((len(own), len(classes)))
+    scores[:, np.searchsorted(classes, estimator.classes_)] = own
+    return _without_noise(np.clip(scores, 0.0, 1.0))
+
+
+def _without_noise(scores: FloatArray) -> FloatArray:
+    """Scores rounded to eleven digits.
+
+    A matrix product gives copies of a row other last bits, depending on where in the batch they stand; rounded, they
+    have one score again, and what depends on equal scores does not hang on the batch.
+    """
+    mantissa, exponent = np.frexp(scores)
+    return np.ldexp(np.rint(mantissa * 2.0**_SCORE_BITS) / 2.0**_SCORE_BITS, exponent)
+
+
+def _calibrator_input(calibrator: Calibrator, X: Any, score: FloatArray) -> tuple[Any, FloatArray | None]:
+    if not calibrator.feature_aware or issparse(X):
+        return {BASE_SCORE: score}, None
+    if BASE_SCORE in read_columns(X):
+        raise DataError(f"the column name {BASE_SCORE!r} is kept for the classifier's probability: rename that column")
+    return X, score
+
+
+def _calibrated(calibrator: Calibrator, X: Any, score: FloatArray) -> FloatArray:
+    features, y_prob = _calibrator_input(calibrator, X, score)
+    return calibrator.calibrate(features, y_prob=y_prob)
+
+
+def _content_keys(X: Any, seed: int) -> npt.NDArray[np.uint64]:
+    if issparse(X):
+        return sparse_row_keys(X, seed)
+    array = np.asarray(X) if not hasattr(X, "columns") else None
+    return row_keys(read_columns(X if array is None else array.reshape(len(array), -1)), seed)

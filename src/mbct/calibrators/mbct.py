@@ -1,0 +1,223 @@
+"""MBCT as a scikit-learn estimator."""
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mbct.binning.features import FeatureBins
+from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
+from mbct.boosting.honest import HonestOptions, boost_honest
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.boosting.paper import PaperOptions, boost_cells
+from mbct.boosting.presets import preset
+from mbct.boosting.rules import Rule
+from mbct.boosting.trace import FitTrace
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.engine_fit import collect_features, fit_cells, fit_source
+from mbct.calibrators.inputs import TrainingData
+from mbct.cells.build import Level, build_cells
+from mbct.cells.cells import Cells
+from mbct.engines.columns import Columns, column_name
+from mbct.engines.memory import Categorical, encode, fit_bins
+from mbct.engines.source import is_lazy
+from mbct.engines.strategy import Strategy
+from mbct.errors import DataError, ParameterError
+from mbct.progress import Advance, progress
+from mbct.validation import FloatArray
+
+_OVERRIDES = (
+    "max_trees",
+    "max_depth",
+    "min_bin_size",
+    "loss",
+    "number_bins",
+    "score_bins",
+    "score_by",
+    "min_category_rows",
+    "n_folds",
+    "max_relative_error",
+)
+"""Parameters handed to the preset under their own names."""
+
+
+class MBCTCalibrator(Calibrator):
+    """Multiple boosting calibration trees: rows that share a bias pattern share a multiplier.
+
+    Parameters
+    ----------
+    score : column of the prediction to calibrate (a name, or a number for arrays).
+    features : columns that may tell bias patterns apart; None takes all but the score.
+    preset : "default", grown honestly with cross-fitted splits, or "paper", exactly as printed.
+    categorical : "auto" codes everything but numbers by value, "all" everything, a list the named columns too.
+    max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
+    max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
+    learning_rate, n_folds : of preset "default".
+    size : of preset "default": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
+        what it learnt, "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the share of the correction kept.
+    alpha : level of Theorem 1's bounds.
+    random_state : seed; the same data and seed give the same model.
+    n_threads : None uses every processor; the model does not depend on it.
+    strategy : for rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (of
+        preset "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells
+        there are; the model is the same.
+
+    """
+
+    method: ClassVar[str] = "mbct"
+    feature_aware: ClassVar[bool] = True
+    run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
+
+    def __init__(
+        self,
+        score: str | int | None = None,
+        features: Sequence[str | int] | None = None,
+        preset: str = "default",
+        *,
+        categorical: Categorical = "auto",
+        max_trees: int | None = None,
+        max_depth: int | None = None,
+        min_bin_size: float | str | None = None,
+        loss: str | None = None,
+        number_bins: int | None = None,
+        score_bins: int | None = None,
+        score_by: str | None = None,
+        min_category_rows: float | None = None,
+        size: str = "auto",
+        learning_rate: float | None = None,
+        n_folds: int | None = None,
+        alpha: float = 0.05,
+        max_relative_error: float | None = None,
+        random_state: int = 0,
+        n_threads: int | None = None,
+        strategy: Strategy = "auto",
+    ):
+        self.score = score
+        self.features = features
+        self.preset = preset
+        self.categorical = categorical
+        self.max_trees = max_trees
+        self.max_depth = max_depth
+        self.min_bin_size = min_bin_size
+        self.loss = loss
+        self.number_bins = number_bins
+        self.score_bins = score_bins
+        self.score_by = score_by
+        self.min_category_rows = min_category_rows
+        self.size = size
+        self.learning_rate = learning_rate
+        self.n_folds = n_folds
+        self.alpha = alpha
+        self.max_relative_error = max_relative_error
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.strategy = strategy
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+        """Learn the calibration of ``X``'s score column from the labels ``y``.
+
+        Beside frames and arrays, ``X`` may be anything that :func:`mbct.engines.open_source` reads where it lies (a
+        path, a DuckDB relation, a polars LazyFrame, a PySpark data frame); ``y`` then names the label column.
+        """
+        if not is_lazy(X):
+            return super().fit(X, y, sample_weight, y_prob=y_prob)
+        fit_source(self, X, y, sample_weight, y_prob)
+        return self
+
+    def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
+        """Learn from cells, such as :func:`mbct.engines.aggregate` or a store gives."""
+        fit_cells(self, cells, bins)
+        return self
+
+    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probability of the positive class for each row of ``X``, in the order of its rows."""
+        check_is_fitted(self)
+        return super().calibrate(collect_features(X, self.model_) if is_lazy(X) else X, y_prob=y_prob)
+
+    def rules(self) -> Iterator[Rule]:
+        """If-then rules of the fitted model."""
+        return self.model_.rules()
+
+    def _fit(self, data: TrainingData) -> None:
+        chosen = preset(self.preset, self._overrides())
+        data = data.counted()
+        weight = None if np.all(data.weight == 1.0) else data.weight
+        names = self._feature_names(data.columns, data.score)
+        bins = fit_bins(
+            data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, chosen.binning
+        )
+        codes = encode(data.columns, bins, data.y_prob)
+        level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
+        cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
+        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
+        self._grow(cells, chosen.growth)
+
+    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
+        """Fill the model with trees grown on cells."""
+        self.fidelity_ = 1.0
+        with progress("growing calibration trees") as advance:
+            if isinstance(growth, HonestOptions):
+                self._grow_honestly(cells, growth, advance)
+                return
+            trees, self.trace_ = boost_cells(cells, self.model_.bins.names, growth, self._threads())
+            self.model_ = self.model_.with_trees(trees)
+
+    def _grow_honestly(self, cells: Cells, growth: HonestOptions, advance: Advance) -> None:
+        """Grow the honest ensemble, then say it again in few trees, as ``size`` asks."""
+        ordered = tuple(feature.ordered for feature in self.model_.bins)
+        trees, self.trace_ = boost_honest(cells, ordered, growth, self._threads(), lambda _: advance(1))
+        self.model_ = self.model_.with_trees(trees)
+        options = self._distillation()
+        if options is None:
+            return
+        distilled = distil(cells, ordered, self.model_.total_step, options, advance)
+        if distilled.fidelity >= options.least_fidelity:
+            self.model_ = self.model_.with_trees(distilled.trees)
+            self.fidelity_ = distilled.fidelity
+
+    def _distillation(self) -> DistilOptions | None:
+        """How to say the ensemble again; None keeps it as it is."""
+        if self.size == "full" or len(self.model_.trees) <= COMPACT.stages[-1]:
+            return None
+        return COMPACT if self.size == "compact" else smaller_than(self.model_.n_rules)
+
+    def _overrides(self) -> dict[str, Any]:
+        if self.size not in ("auto", "full", "compact"):
+            raise ParameterError(f"size={self.size!r} must be 'auto', 'full' or 'compact'")
+        if not 0.0 < self.alpha < 1.0:
+            raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
+        overrides = {name: getattr(self, name) for name in _OVERRIDES}
+        if self.preset == "paper":
+            return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
+        return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
+
+    def _feature_names(self, columns: Columns, score: str) -> list[str]:
+        if self.features is None:
+            return [name for name in columns.names if name != score]
+        if isinstance(self.features, str):
+            raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
+        names = [column_name(name) for name in self.features]
+        if len(set(names)) < len(names):
+            raise DataError(f"features names a column twice: {names}")
+        columns.require(names)
+        return [name for name in names if name != score]
+
+    def _threads(self) -> int:
+        if self.n_threads is None:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.n_threads < 1:
+            raise ParameterError(f"n_threads={self.n_threads!r} must be at least 1, or None for all processors")
+        return int(self.n_threads)
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob)
+
+    def _state(self) -> dict[str, Any]:
+        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict(), "fidelity": self.fidelity_}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.model_ = CalibrationEnsemble.from_dict(state["model"])
+        self.trace_ = FitTrace.from_dict(state["trace"])
+        self.fidelity_ = float(state["fidelity"])

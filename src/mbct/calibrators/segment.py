@@ -1,0 +1,120 @@
+"""Segment-wise calibration: one fit for each value of a field, a common one for the rest."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.binning.keys import category_key
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.registry import make
+from mbct.engines.columns import Columns, column_name
+from mbct.engines.factorize import factorize
+from mbct.errors import DataError, ParameterError
+from mbct.validation import FloatArray, at_least
+
+
+class SegmentCalibrator(Calibrator):
+    """Any method per value of ``field``, with the same method on all rows as fall-back.
+
+    A segment is fitted on its own if it has a weight of ``min_rows`` in all and of ``min_class_rows`` in each
+    class; smaller, missing and unseen values take the fall-back. ``field`` may stay None where the data has one
+    column beside the score. ``parameters`` go to the method, for example ``{"n_bins": 20}``.
+    """
+
+    method = "segment"
+    feature_aware = True
+
+    def __init__(
+        self,
+        score: str | int | None = None,
+        *,
+        field: str | int | None = None,
+        segment_method: str = "platt",
+        parameters: dict[str, Any] | None = None,
+        min_rows: float = 200,
+        min_class_rows: float = 10,
+    ):
+        self.score = score
+        self.field = field
+        self.segment_method = segment_method
+        self.parameters = parameters
+        self.min_rows = min_rows
+        self.min_class_rows = min_class_rows
+
+    def _fit(self, data: TrainingData) -> None:
+        at_least(0, min_rows=self.min_rows, min_class_rows=self.min_class_rows)
+        field = self._field_name(data)
+        fallback = self._make_part().fit_data(data)
+        segments: dict[str, Calibrator] = {}
+        if field is not None:
+            for key, rows in _rows_by_key(data.columns, field):
+                if key is not None and self._large_enough(data, rows):
+                    segments[key] = self._make_part().fit_data(data.take(rows))
+        self.field_, self.fallback_, self.segments_ = field, fallback, dict(sorted(segments.items()))
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        if self.field_ is None:
+            return self.fallback_.calibrate_columns(columns, y_prob)
+        calibrated = np.empty(len(y_prob))
+        parts: dict[int, list[npt.NDArray[np.intp]]] = {}
+        chosen = {}
+        for key, rows in _rows_by_key(columns, self.field_):
+            part = self.fallback_ if key is None else self.segments_.get(key, self.fallback_)
+            chosen[id(part)] = part
+            parts.setdefault(id(part), []).append(rows)
+        for number, lists in parts.items():
+            rows = np.concatenate(lists)
+            calibrated[rows] = chosen[number].calibrate_columns(columns.take(rows), y_prob[rows])
+        return calibrated
+
+    def _field_name(self, data: TrainingData) -> str | None:
+        others = [name for name in data.columns.names if name != data.score]
+        if self.field is not None:
+            data.columns.require([column_name(self.field)])
+            return column_name(self.field)
+        if len(others) > 1:
+            listed = ", ".join(map(repr, others[:12]))
+            raise DataError(f"which column holds the segments? pass field='name'; the data has {listed}")
+        return others[0] if others else None
+
+    def _large_enough(self, data: TrainingData, rows: npt.NDArray[np.intp]) -> bool:
+        weight = float(np.sum(data.weight[rows]))
+        positive = float(np.sum(data.weight[rows] * data.y_true[rows]))
+        rarer = min(positive, weight - positive)
+        return weight >= self.min_rows and rarer >= self.min_class_rows and rarer > 0.0
+
+    def _make_part(self) -> Calibrator:
+        parameters = self.parameters or {}
+        if not isinstance(parameters, dict) or "score" in parameters:
+            raise ParameterError(f"parameters must be a dictionary without 'score', got {self.parameters!r}")
+        try:
+            return make(self.segment_method, **parameters)
+        except TypeError as error:
+            raise ParameterError(f"parameters do not fit the method {self.segment_method!r}: {error}") from error
+
+    def _state(self) -> dict[str, Any]:
+        segments = {key: part._state() for key, part in self.segments_.items()}
+        return {"field": self.field_, "fallback": self.fallback_._state(), "segments": segments}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.field_ = state["field"]
+        self.fallback_ = self._restore_part(state["fallback"])
+        self.segments_ = {key: self._restore_part(state["segments"][key]) for key in sorted(state["segments"])}
+
+    def _restore_part(self, state: dict[str, Any]) -> Calibrator:
+        part = self._make_part()
+        part._remember(self.score_, self.feature_names_in_.tolist())
+        part._restore(state)
+        return part
+
+
+def _rows_by_key(columns: Columns, field: str) -> list[tuple[str | None, npt.NDArray[np.intp]]]:
+    """Row numbers of each value of a column, by the value's canonical text; None where it is missing."""
+    values, position = factorize(columns.column(field))
+    code_of = {key: code for code, key in enumerate(dict.fromkeys(category_key(v) for v in values))}
+    code = np.array([code_of[category_key(v)] for v in values], dtype=np.intp)[position]
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(np.bincount(code, minlength=len(code_of)))
+    return [(key, rows) for key, rows in zip(code_of, np.split(order, ends[:-1]), strict=True)]

@@ -1,0 +1,1 @@
+"""Side-by-side comparison of calibration methods on the same held-out rows."""

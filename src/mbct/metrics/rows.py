@@ -1,0 +1,91 @@
+"""The rows a metric looks at, checked once."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.errors import ParameterError
+from mbct.stats.divisions import Bins, atoms_by_prediction, by_group, rows_as_bins
+from mbct.validation import FloatArray, as_binary_labels, as_probabilities, as_weights, same_length
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Predictions, labels, weights (none of them 0) and, for metrics over segments, columns of group numbers."""
+
+    y_prob: FloatArray
+    y_true: FloatArray
+    weight: FloatArray
+    groups: tuple[npt.NDArray[np.int64], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.y_prob)
+
+    @cached_property
+    def atoms(self) -> Bins:
+        """Rows of equal prediction joined, ascending."""
+        return atoms_by_prediction(self.y_prob, self.y_true, self.weight)
+
+    @cached_property
+    def bins(self) -> Bins:
+        """Every row a bin."""
+        return rows_as_bins(self.y_prob, self.y_true, self.weight)
+
+    def values(self, field: int, n_values: int) -> Bins:
+        """Sums of each group of the ``field``-th column."""
+        return by_group(self.bins, self.groups[field], n_values)
+
+    def take(self, index: npt.NDArray[Any]) -> Self:
+        """The rows at ``index`` (numbers or a mask)."""
+        groups = tuple(group[index] for group in self.groups)
+        return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups)
+
+    def in_one_order(self) -> Self:
+        """The same rows by prediction, weight, groups and label, whatever their order was."""
+        return self.take(np.lexsort((self.y_true, *self.groups, self.weight, self.y_prob)))
+
+    def with_weight(self, weight: FloatArray) -> Self:
+        """Other weights; rows that have none left are dropped."""
+        return replace(self, weight=weight).take(weight > 0)
+
+    def with_labels(self, y_true: FloatArray) -> Self:
+        """Other labels."""
+        return replace(self, y_true=y_true)
+
+
+def read_rows(
+    y_true: Any, y_prob: Any, sample_weight: Any = None, groups: tuple[npt.NDArray[np.int64], ...] = ()
+) -> Rows:
+    """Check labels, predictions and weights and drop the rows of no weight."""
+    labels = as_binary_labels(y_true)
+    probabilities = as_probabilities(y_prob)
+    same_length(len(labels), y_prob=probabilities)
+    for group in groups:
+        same_length(len(labels), by=group)
+    rows = Rows(probabilities, labels, as_weights(sample_weight, len(labels)), groups)
+    return rows if (rows.weight > 0).all() else rows.take(rows.weight > 0)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """A whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ParameterError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)
+
+
+def check_norm(norm: Any, *, allow_infinite: bool = True) -> float:
+    """A norm p ≥ 1."""
+    most = "or math.inf" if allow_infinite else "and finite"
+    if not isinstance(norm, int | float) or not norm >= 1 or (not allow_infinite and norm == float("inf")):
+        raise ParameterError(f"norm must be a number of at least 1 {most}, got {norm!r}")
+    return float(norm)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """One of the words in ``choices``."""
+    if value not in choices:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return str(value)

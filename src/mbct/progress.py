@@ -1,0 +1,52 @@
+"""A progress bar on a terminal, silence in a pipe."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+Advance = Callable[[int], None]
+"""Reports that so many more steps are done."""
+
+_shown: ContextVar[bool] = ContextVar("_shown", default=False)
+"""Whether a bar is on the screen: one within it stays silent, as a terminal has room for one."""
+
+
+@contextmanager
+def progress(description: str, total: int | None = None, *, show: bool | None = None) -> Iterator[Advance]:
+    """Yield a function that advances the bar.
+
+    The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
+    """
+    if _shown.get() or not (sys.stderr.isatty() if show is None else show):
+        yield lambda _: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    except ImportError:
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        token = _shown.set(True)
+        try:
+            yield lambda steps: bar.advance(task, steps)
+        finally:
+            _shown.reset(token)
+
+
+def track(items: Sequence[Item], description: str) -> Iterator[Item]:
+    """Yield ``items`` while a bar shows how many are done.
+
+    >>> list(track([1, 2], "counting"))
+    [1, 2]
+    """
+    with progress(description, len(items)) as advance:
+        for item in items:
+            yield item
+            advance(1)

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbct.binning.edges import equal_width_edges, mass_edges
+from mbct.binning.features import NumberBins
+
+
+def codes_of(values, n_bins):
+    distinct, count = np.unique(values, return_counts=True)
+    edges = mass_edges(distinct, count.astype(float), n_bins)
+    return NumberBins("x", tuple(edges)).encode(values), edges
+
+
+def test_equal_width_is_the_papers_hundred_buckets():
+    edges = equal_width_edges(100)
+    assert len(edges) == 99
+    assert edges[0] == pytest.approx(0.01)
+    assert edges[-1] == pytest.approx(0.99)
+
+
+def test_few_distinct_values_each_have_a_bin():
+    codes, edges = codes_of(np.array([3.0, 1.0, 2.0, 2.0]), 10)
+    assert codes.tolist() == [2, 0, 1, 1]
+    assert edges.tolist() == [1.5, 2.5]
+
+
+def test_frequent_value_does_not_swallow_its_neighbours():
+    values = np.concatenate([np.zeros(9600), np.linspace(1, 2, 400)])
+    codes, _ = codes_of(values, 8)
+    assert np.all(codes[:9600] == 0)
+    assert len(np.unique(codes[9600:])) >= 6
+
+
+def test_mass_is_about_equal_on_a_continuous_column():
+    values = np.random.default_rng(0).lognormal(size=20_000)
+    codes, edges = codes_of(values, 20)
+    assert len(edges) == 19
+    counts = np.bincount(codes, minlength=20)
+    assert counts.min() > 900
+    assert counts.max() < 1100
+
+
+def test_edges_are_round_numbers_between_the_values():
+    _, edges = codes_of(np.array([0.123456, 0.198765, 7.1, 1234.5678]), 10)
+    assert edges.tolist() == [0.16, 4.0, 600.0]
+
+
+def test_weights_count_as_copies():
+    values = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    copies = np.array([3.0, 1.0, 2.0, 5.0, 1.0])
+    distinct, count = np.unique(np.repeat(values, copies.astype(int)), return_counts=True)
+    assert mass_edges(values, copies, 3).tolist() == mass_edges(distinct, count.astype(float), 3).tolist()
+
+
+@given(st.lists(st.floats(-1e9, 1e9, width=32), min_size=1, max_size=200), st.integers(1, 20))
+def test_edges_separate_exactly_the_values_they_lie_between(values, n_bins):
+    column = np.array(values)
+    codes, edges = codes_of(column, n_bins)
+    assert len(edges) < n_bins or len(edges) == 0
+    assert np.all(np.diff(edges) > 0)
+    order = np.argsort(column, kind="stable")
+    assert np.all(np.diff(codes[order]) >= 0)
+    assert len(np.unique(codes)) == len(edges) + 1

@@ -1,0 +1,58 @@
+import math
+
+import numpy as np
+import pytest
+
+from mbct.calibrators import BBQCalibrator
+from mbct.errors import ParameterError
+from peers import biased_scores
+
+
+def log_beta(a, b):
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def bbq_by_hand(p, y, score, spread=10.0, strength=2.0):
+    """The average over binnings, row by row and bin by bin."""
+    n = len(p)
+    order = np.argsort(p)
+    p, y = p[order], y[order]
+    fewest, most = max(1, int(n ** (1 / 3) / spread)), int(n ** (1 / 3) * spread)
+    evidence, prediction = [], []
+    for n_bins in range(fewest, min(most, n) + 1):
+        cuts = [math.ceil(n * j / n_bins - 0.5) for j in range(1, n_bins)]
+        edges = [0.0, *((p[c - 1] + p[c]) / 2 for c in cuts), 1.0]
+        log_evidence, value = 0.0, None
+        for low, high, first, last in zip(edges, edges[1:], [0, *cuts], [*cuts, n], strict=False):
+            middle = (low + high) / 2
+            alpha, beta = strength / n_bins * middle, strength / n_bins * (1 - middle)
+            m, total = y[first:last].sum(), last - first
+            log_evidence += log_beta(m + alpha, total - m + beta) - log_beta(alpha, beta)
+            if value is None and score <= high:
+                value = (m + alpha) / (total + strength / n_bins)
+        evidence.append(log_evidence)
+        prediction.append(value)
+    share = np.exp(np.array(evidence) - max(evidence))
+    return float(np.sum(share * prediction) / np.sum(share))
+
+
+def test_agrees_with_the_formulas_by_hand():
+    p, y = biased_scores(n=400)
+    fitted = BBQCalibrator().fit(p, y)
+    scores = np.random.default_rng(0).uniform(size=25)
+    expected = [bbq_by_hand(p, y, s) for s in scores]
+    np.testing.assert_allclose(fitted.calibrate(scores), expected, atol=1e-9)
+
+
+def test_it_lies_near_the_truth():
+    p, y = biased_scores(n=20_000)
+    fresh = np.linspace(0.05, 0.8, 50)
+    error = np.abs(BBQCalibrator().fit(p, y).calibrate(fresh) - (0.1 + 0.8 * fresh**1.6))
+    # Its steps are wide where rows are few, so the mean is small but not the largest error.
+    assert np.mean(error) < 0.03
+
+
+@pytest.mark.parametrize(("parameter", "value"), [("spread", 0.5), ("prior_strength", 0.0), ("spread", float("nan"))])
+def test_senseless_parameters_are_named(parameter, value):
+    with pytest.raises(ParameterError, match=parameter):
+        BBQCalibrator(**{parameter: value}).fit(*biased_scores(n=50))

@@ -1,0 +1,96 @@
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from mbct.calibrators import BetaCalibrator, DirichletCalibrator
+from mbct.calibrators.persistence import dumps, loads
+from mbct.errors import DataError
+from peers import ExactLogisticRegression, biased_scores
+
+
+def three_classes(seed=0, n=2000):
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet([1.0, 1.5, 2.0], n)
+    truth = p**1.5 * np.array([1.0, 2.0, 0.7])
+    truth /= truth.sum(axis=1, keepdims=True)
+    return p, (rng.uniform(size=(n, 1)) > truth.cumsum(axis=1)).sum(axis=1)
+
+
+def test_without_penalty_it_is_multinomial_regression():
+    p, y = three_classes()
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(p))
+    peer = ExactLogisticRegression(C=np.inf).fit(np.log(p), y, weight)
+    ours = DirichletCalibrator(penalty=0.0).fit(p, y, weight)
+    np.testing.assert_allclose(ours.predict_proba(p), peer.predict_proba(np.log(p)), atol=1e-6)
+
+
+def test_two_columns_are_beta_calibration_but_for_the_penalty():
+    p, y = biased_scores()
+    np.testing.assert_allclose(
+        DirichletCalibrator(penalty=0.0).fit(p, y).calibrate(p), BetaCalibrator().fit(p, y).calibrate(p), atol=1e-6
+    )
+
+
+def test_a_large_penalty_leaves_only_the_diagonal():
+    p, y = three_classes()
+    fitted = DirichletCalibrator(penalty=1e6).fit(p, y).map_
+    np.testing.assert_allclose(fitted.intercept, 0.0, atol=1e-5)
+    assert np.max(np.abs(fitted.weights - np.diag(np.diag(fitted.weights)))) < 1e-5
+    assert np.max(np.abs(np.diag(fitted.weights) - 1.0)) > 0.05
+
+
+@pytest.mark.parametrize(
+    "names", [np.array(["cat", "dog", "eel"]), np.array([-1, 5, 7]), np.array([0.5, 1.5, 2.5]), ["x", "y", "z"]]
+)
+def test_labels_of_any_type(names):
+    p, y = three_classes()
+    labels = np.asarray(names)[y]
+    frame = pl.DataFrame({"a": p[:, 0], "b": p[:, 1], "other": p[:, 2] * 9, "c": p[:, 2], "label": labels})
+    fitted = DirichletCalibrator(["a", "b", "c"]).fit(frame, "label")
+    assert fitted.classes_.tolist() == list(names)
+    probabilities = fitted.predict_proba(frame)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert np.mean(fitted.predict(frame) == labels) > 0.5
+    again = loads(dumps(fitted))
+    assert dumps(again) == dumps(fitted)
+    assert again.classes_.dtype == fitted.classes_.dtype
+    np.testing.assert_array_equal(again.predict_proba(frame), probabilities)
+    np.testing.assert_array_equal(again.predict(frame), fitted.predict(frame))
+
+
+def test_laws_hold_for_many_classes():
+    p, y = three_classes(n=300)
+    weight = np.random.default_rng(0).integers(0, 4, len(p))
+    rows = np.repeat(np.arange(len(p)), weight)
+    fitted = DirichletCalibrator().fit(p, y, weight)
+    np.testing.assert_allclose(
+        fitted.calibrate(p), clone(fitted).fit(p[rows], y[rows]).calibrate(p), rtol=1e-7, atol=1e-9
+    )
+    one_by_one = np.concatenate([fitted.calibrate(p[[i]]) for i in range(30)])
+    np.testing.assert_array_equal(fitted.calibrate(p[:30]), one_by_one)
+    as_matrix = DirichletCalibrator().fit(np.arange(len(p)), y, weight, y_prob=p)
+    np.testing.assert_array_equal(as_matrix.calibrate(np.arange(len(p)), y_prob=p), fitted.calibrate(p))
+
+
+def test_a_class_absent_from_the_labels_needs_to_be_named():
+    p, y = three_classes(n=200)
+    seen = y < 2
+    with pytest.raises(DataError, match=r"3 score columns, but y has 2 classes \(0, 1\)"):
+        DirichletCalibrator().fit(p[seen], y[seen])
+    fitted = DirichletCalibrator(classes=[0, 1, 2]).fit(p[seen], y[seen])
+    assert fitted.classes_.tolist() == [0, 1, 2]
+    assert np.mean(fitted.calibrate(p[seen])[:, 2]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", "b", None], "mixes types that cannot be sorted"),
+        ([0.0, 1.0, np.nan], "holds a missing value"),
+        ([1, 1, 1], "1 classes|single class"),
+    ],
+)
+def test_bad_labels_are_named(labels, message):
+    with pytest.raises(DataError, match=message):
+        DirichletCalibrator(["x0", "x1"]).fit(np.full((3, 2), 0.5), np.array(labels, dtype=object))

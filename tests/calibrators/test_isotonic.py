@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from mbct.calibrators import CentredIsotonicCalibrator, IsotonicCalibrator
+from peers import biased_scores
+
+
+def test_agrees_with_scikit_learn():
+    p, y = biased_scores()
+    p = p.round(3)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(p))
+    peer = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p, y, weight)
+    fresh = np.concatenate([np.linspace(0, 1, 1001), p])
+    ours = IsotonicCalibrator().fit(p, y, weight)
+    np.testing.assert_allclose(ours.calibrate(fresh), peer.predict(fresh), atol=1e-12)
+    assert len(ours.map_.knots) < 200
+
+
+def test_centred_knots_are_the_centres_of_the_blocks():
+    p = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.8])
+    y = np.array([0, 1, 0, 1, 1, 1])
+    fitted = CentredIsotonicCalibrator().fit(p, y).map_
+    # Blocks by hand: {0.1} of rate 0, {0.2, 0.3} of rate 1/2, the rest of rate 1; overall rate 2/3, weight 6.
+    np.testing.assert_allclose(fitted.knots, [0.0, 0.1, 0.25, 0.6, 1.0])
+    np.testing.assert_allclose(fitted.values, [0.0, 2 / 21, (3 + 2 / 3) / 7, (6 + 2 / 3) / 7, 1.0])
+
+
+def test_centred_isotonic_is_near_isotonic_on_much_data():
+    p, y = biased_scores(n=50_000)
+    fresh = np.linspace(0.05, 0.9, 100)
+    centred, plain = (c.fit(p, y).calibrate(fresh) for c in (CentredIsotonicCalibrator(), IsotonicCalibrator()))
+    assert np.max(np.abs(centred - plain)) < 0.05
+    assert np.mean(np.abs(centred - plain)) < 0.01
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.0, 0.5), (0.5, 1.0)])
+def test_centred_isotonic_rises_from_end_to_end(ends):
+    fitted = CentredIsotonicCalibrator().fit(np.repeat(ends, 10), np.tile([0, 1, 1, 1, 1], 4)[::-1])
+    assert np.all(np.diff(fitted.calibrate(np.linspace(0, 1, 101))) > 0)

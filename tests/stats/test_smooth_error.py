@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+import relplot
+
+from mbct.stats.divisions import atoms_by_prediction
+from mbct.stats.smooth_error import residual_spectrum, smooth_error, smooth_error_at
+
+
+def _sample(n, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.5, 2, n)
+    q = np.clip(p + 0.15 * np.sin(8 * p), 0, 1)
+    return p, (rng.random(n) < q).astype(float)
+
+
+def _by_quadrature(p, y, width):
+    """∫|mean residual smoothed by the Gaussian and its images beyond 0 and 1| dt."""
+    t = np.linspace(0, 1, 2001)[:, None]
+    total = np.zeros(2001)
+    for shift in range(-6, 7):
+        for image in (2 * shift + p, 2 * shift - p):
+            total += (np.exp(-((t - image) ** 2) / (2 * width**2)) * (p - y)).mean(axis=1)
+    return np.trapezoid(np.abs(total), t[:, 0]) / (np.sqrt(2 * np.pi) * width)
+
+
+@pytest.mark.parametrize("width", [0.02, 0.1, 0.7])
+def test_given_width_equals_quadrature(width):
+    p, y = _sample(300)
+    atoms = atoms_by_prediction(p, y, np.ones(300))
+    assert smooth_error_at(residual_spectrum(atoms), width) == pytest.approx(_by_quadrature(p, y, width), rel=1e-5)
+
+
+@pytest.mark.parametrize("n", [200, 2000, 20_000])
+def test_fixed_point(n):
+    p, y = _sample(n)
+    atoms = atoms_by_prediction(p, y, np.ones(n))
+    error = smooth_error(atoms)
+    assert smooth_error_at(residual_spectrum(atoms), error) == pytest.approx(error, abs=1e-8)
+
+
+@pytest.mark.parametrize("n", [500, 5000, 50_000])
+def test_agrees_with_relplot_up_to_its_coarser_grid(n):
+    p, y = _sample(n)
+    ours = smooth_error(atoms_by_prediction(p, y, np.ones(n)))
+    assert ours == pytest.approx(relplot.smECE(p, y), rel=0.02)
+
+
+def test_falls_as_the_kernel_widens_to_the_bias():
+    p, y = _sample(3000)
+    atoms = atoms_by_prediction(p, y, np.ones(3000))
+    errors = [smooth_error_at(residual_spectrum(atoms), width) for width in (0.005, 0.02, 0.1, 0.5, 3.0)]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] == pytest.approx(abs(p.mean() - y.mean()))
+
+
+def test_extremes():
+    sure = np.array([0.0, 1.0, 1.0])
+    assert smooth_error(atoms_by_prediction(sure, sure, np.ones(3))) == pytest.approx(0.0, abs=1e-12)
+    assert smooth_error(atoms_by_prediction(sure, 1.0 - sure, np.ones(3))) > 0.3
