@@ -58,7 +58,7 @@ def test_the_examples_run(
     in_python = float(capsys.readouterr().out.split()[-1])
     model, rows = names["model"], {name: list(values) for name, values in names["rows"].items()}
     expected = reference(model, rows)
-    first = [in_python, names["connection"].sql("SELECT calibrated FROM calibrated_predictions").fetchone()[0]]
+    first = [in_python, names["connection"].sql("SELECT calibrated FROM calibrated_predictions").fetchall()[0][0]]
     np.testing.assert_allclose(first, expected[0], rtol=1e-12)
     np.testing.assert_allclose(names["session"].run(None, onnx_inputs(model, rows))[0], expected, rtol=1e-12)
     in_lightgbm = from_raw_score(model, np.array(rows["pctr"]), names["booster"].predict(names["matrix"]))
