@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mbct.errors import DataError, StorageError
-from mbct.serving.explain import explain
+from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.follow import Follower
 from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send

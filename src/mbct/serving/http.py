@@ -143,6 +143,7 @@ class Request:
         except asyncio.CancelledError:
             if not self._deadlines.end(task):
                 raise
+            self._unread = False
             seconds = self.limits.body_seconds
             raise Problem(408, "Request Timeout", f"the body took longer than {seconds:g} s", _CLOSE) from None
         finally:
