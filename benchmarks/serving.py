@@ -44,7 +44,7 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 200,
                 "headers": [(b"content-type", b"application/json"), (b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"{}"})
-uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, log_level="error")
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False, proxy_headers=False, log_level="error")
 """
 SERVICE = """
 import logging, sys

@@ -128,7 +128,7 @@ def test_redis_pointer_is_followed_through_its_death(redis_server, content, even
 def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, eventually):
     with ModelCache(redis_server.url) as cache:
         cache.publish(content(random_model(1)))
-        follower = Follower(RedisSource(ModelCache(redis_server.url, timeout=30)), poll_seconds=20)
+        follower = Follower(RedisSource(ModelCache(redis_server.url)), poll_seconds=20)
         follower.start()
         try:
             eventually(lambda: cache._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing")

@@ -118,7 +118,7 @@ def test_a_single_leaf_tree_and_no_tree_work():
 
 def test_scoring_loads_no_scikit_learn_and_no_service_package():
     code = (
-        "import sys; import mbct.serving.row, mbct.serving.batch, mbct.serving.explain; "
+        "import sys; import mbct.serving.row, mbct.serving.batch, mbct.serving.explanation; "
         "print([m for m in ('sklearn', 'redis', 'uvicorn', 'msgspec', 'pyarrow') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

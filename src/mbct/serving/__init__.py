@@ -11,7 +11,7 @@ _PUBLIC = {
     "ModelCache": "mbct.serving.cache",
     "RowScorer": "mbct.serving.row",
     "ServiceOptions": "mbct.serving.options",
-    "explain": "mbct.serving.explain",
+    "explain": "mbct.serving.explanation",
     "publish": "mbct.serving.cache",
     "rollback": "mbct.serving.cache",
     "serve": "mbct.serving.server",

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from mbct.errors import DataError, StorageError
-from mbct.serving.explain import explain
+from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.follow import Follower
 from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send
@@ -74,34 +74,35 @@ class Service:
         route = self._routes.get(path)
         request = Request(scope, receive, self._options.limits, self._deadlines)
         try:
-            reply = await self._reply(request, route)
-        except ClientGone:
-            return
-        await reply.send(send)
-        self._metrics.observe(path if route else "unknown", reply.status, time.perf_counter() - began)
-
-    async def _reply(self, request: Request, route: tuple[str, Handler] | None) -> Reply:
-        try:
-            if route is None:
-                raise Problem(
-                    404, "Not Found", f"there is nothing here; see /openapi.json for the {len(self._routes)} routes"
-                )
-            method, handler = route
-            if self._token is not None and request.path not in OPEN_ROUTES:
-                request.require_token(self._token)
-            if request.method != method and not (method == "GET" and request.method == "HEAD"):
-                raise Problem(405, "Method Not Allowed", f"use {method}", ((b"allow", method.encode()),))
-            return await handler(request)
+            reply = await self._handler(request, route)(request)
         except Problem as problem:
             await request.discard()
-            return problem.reply()
+            reply = problem.reply()
         except ClientGone:
-            raise
+            return
         except Exception:
-            # The client gets a number to quote, never the trace.
-            number = secrets.token_hex(4)
-            log.exception("error %s while serving %s %s", number, request.method, request.path)
-            return Problem(500, "Internal Server Error", f"an error of the service; its log has it as {number}").reply()
+            reply = self._internal_error(request)
+        await send(reply.start())
+        await send({"type": "http.response.body", "body": reply.body})
+        self._metrics.observe(path if route else "unknown", reply.status, time.perf_counter() - began)
+
+    def _handler(self, request: Request, route: tuple[str, Handler] | None) -> Handler:
+        """The handler of a request that may pass."""
+        if route is None:
+            routes = len(self._routes)
+            raise Problem(404, "Not Found", f"there is nothing here; see /openapi.json for the {routes} routes")
+        method, handler = route
+        if self._token is not None and request.path not in OPEN_ROUTES:
+            request.require_token(self._token)
+        if request.method != method and not (method == "GET" and request.method == "HEAD"):
+            raise Problem(405, "Method Not Allowed", f"use {method}", ((b"allow", method.encode()),))
+        return handler
+
+    def _internal_error(self, request: Request) -> Reply:
+        """The client gets a number to quote, never the trace."""
+        number = secrets.token_hex(4)
+        log.exception("error %s while serving %s %s", number, request.method, request.path)
+        return Problem(500, "Internal Server Error", f"an error of the service; its log has it as {number}").reply()
 
     def _served(self) -> ServedModel:
         served = self._follower.current

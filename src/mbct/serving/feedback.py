@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -54,6 +55,7 @@ class FeedbackLoop:
         self._waiting: dict[str, Remembered] = {}
         self._live = LiveCalibration(options)
         self._journal: Journal | None = None
+        self._flushing = Lock()
         self._alarms: set[tuple[Window, str]] = set()
         if options.folder is not None:
             self._journal = Journal(options.folder, options.remember_seconds, clock)
@@ -129,12 +131,13 @@ class FeedbackLoop:
         if self._journal is None or self._sink is None:
             return 0
         n_batches = 0
-        for number, lines in self._journal.sealed():
-            for (day, fingerprint), group in groupby(sorted(lines, key=_place), key=_place):
-                batch_id = f"{day}-{self._journal.instance}-{number}-{fingerprint}"
-                self._sink.append(_cells(list(group), self._journal.bins(fingerprint)), batch_id)
-                n_batches += 1
-            self._journal.mark_handed(number)
+        with self._flushing:
+            for number, lines in self._journal.sealed():
+                for (day, fingerprint), group in groupby(sorted(lines, key=_place), key=_place):
+                    batch_id = f"{day}-{self._journal.instance}-{number}-{fingerprint}"
+                    self._sink.append(_cells(list(group), self._journal.bins(fingerprint)), batch_id)
+                    n_batches += 1
+                self._journal.mark_handed(number)
         return n_batches
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ Whatever happens to the source, the last good model keeps serving; :class:`Healt
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from mbct.serving.served import ServedModel
 
 log = logging.getLogger("mbct.serving")
 
+_LISTEN_SECONDS = 0.5
+"""Listening is done in pieces, shorter than the connection's time-out, so that closing is noticed soon."""
 Build = Callable[[bytes, str], ServedModel]
 
 
@@ -90,16 +93,17 @@ class RedisSource:
 
     def wait(self, seconds: float) -> None:
         """Listen to the channel; where that fails, sleep, so that polling goes on."""
-        if self._closed.is_set():
-            return
+        end = time.monotonic() + seconds
         try:
             if self._listener is None:
                 self._listener = self._cache.listener()
-            self._listener.wait(seconds)
+            while not self._closed.is_set() and (left := end - time.monotonic()) > 0:
+                if self._listener.wait(min(left, _LISTEN_SECONDS)):
+                    return
         except (StorageError, OSError, ValueError):
             # The polling that follows reports what is wrong; a fresh subscription is made next time.
             self._drop_listener()
-            self._closed.wait(seconds)
+            self._closed.wait(max(end - time.monotonic(), 0.0))
 
     def close(self) -> None:
         """End the waiting."""

@@ -27,11 +27,10 @@ class Reply(NamedTuple):
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
-    async def send(self, send: Send) -> None:
-        """Write the reply."""
+    def start(self) -> dict[str, Any]:
+        """The ASGI message that begins the reply."""
         headers = [(b"content-type", self.content_type), (b"content-length", b"%d" % len(self.body)), *self.headers]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        return {"type": "http.response.start", "status": self.status, "headers": headers}
 
 
 class Problem(Exception):  # noqa: N818 - the name of RFC 9457
@@ -60,31 +59,23 @@ class Deadlines:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._reading: dict[asyncio.Task[Any], float] = {}
-        self._late: set[asyncio.Task[Any]] = set()
+        self.reading: dict[asyncio.Task[Any] | None, float] = {}
+        """Tasks that read a body, and since when."""
+        self._late: set[asyncio.Task[Any] | None] = set()
 
     async def watch(self) -> None:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(min(self._seconds / 4.0, 1.0))
             oldest = time.monotonic() - self._seconds
-            for task in [task for task, began in self._reading.items() if began < oldest]:
-                self._late.add(task)
-                task.cancel()
+            for task in [task for task, began in self.reading.items() if began < oldest]:
+                if task is not None:
+                    self._late.add(task)
+                    task.cancel()
 
-    def begin(self) -> asyncio.Task[Any] | None:
-        """The current task begins to read."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._reading[task] = time.monotonic()
-        return task
-
-    def end(self, task: asyncio.Task[Any] | None) -> bool:
-        """The task has read; whether it was too late, in which case its cancellation is taken back."""
-        if task is None:
-            return False
-        self._reading.pop(task, None)
-        if task not in self._late:
+    def was_late(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether a task was cancelled for being late, in which case the cancellation is taken back."""
+        if task is None or task not in self._late:
             return False
         self._late.discard(task)
         task.uncancel()
@@ -118,35 +109,38 @@ class Request:
             challenge = ((b"www-authenticate", b'Bearer realm="mbct"'),)
             raise Problem(401, "Unauthorized", "send the service's token as 'Authorization: Bearer …'", challenge)
 
-    async def body(self) -> bytes:
+    def body(self) -> Awaitable[bytes]:
         """The whole body; 413 where it is too large, 408 where it comes too slowly."""
         declared = self.headers.get(b"content-length")
         if declared is not None and declared.isdigit() and int(declared) > self.limits.body_bytes:
             raise self._too_large()
-        return await self._read(self.limits.body_bytes)
+        return self._read(self.limits.body_bytes)
 
     async def discard(self) -> None:
         """Read what is left of a body nobody wants, as far as the limits go, so that the client hears the reply."""
         if self._unread and (b"content-length" in self.headers or b"transfer-encoding" in self.headers):
             try:
-                await self._read(4 * self.limits.body_bytes)
+                await self._read(4 * self.limits.body_bytes, keep=False)
             except Problem:
                 return
 
-    async def _read(self, limit: int) -> bytes:
-        task = self._deadlines.begin()
+    async def _read(self, limit: int, *, keep: bool = True) -> bytes:
+        task = asyncio.current_task()
+        reading = self._deadlines.reading
+        reading[task] = time.monotonic()
         try:
             message = await self._receive()
             body: bytes = message.get("body", b"")
             if message.get("more_body"):
-                body, message = await self._read_on(body, limit)
+                body, message = await self._read_on(body, limit, keep=keep)
         except asyncio.CancelledError:
-            if not self._deadlines.end(task):
+            if not self._deadlines.was_late(task):
                 raise
+            self._unread = False
             seconds = self.limits.body_seconds
             raise Problem(408, "Request Timeout", f"the body took longer than {seconds:g} s", _CLOSE) from None
         finally:
-            self._deadlines.end(task)
+            del reading[task]
         if message["type"] == "http.disconnect":
             raise ClientGone
         self._unread = False
@@ -154,13 +148,15 @@ class Request:
             raise self._too_large()
         return body
 
-    async def _read_on(self, first: bytes, limit: int) -> tuple[bytes, MutableMapping[str, Any]]:
+    async def _read_on(self, first: bytes, limit: int, *, keep: bool) -> tuple[bytes, MutableMapping[str, Any]]:
         """The rest of a body that comes in parts, and the last message."""
         parts, size = [first], len(first)
         while True:
             message = await self._receive()
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
+            part = message.get("body", b"")
+            size += len(part)
+            if keep:
+                parts.append(part)
             if not message.get("more_body"):
                 return b"".join(parts), message
             if size > limit:

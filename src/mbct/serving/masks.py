@@ -52,8 +52,8 @@ def compile_masks(model: CalibrationEnsemble, most_bytes: int = MOST_BYTES) -> L
     first_row = np.concatenate([[0], np.cumsum(bins.n_codes)]).astype(np.int64)
     stops = [_stops(tree, bins) for tree in model.trees]
     n_groups = sum(-(-len(nodes) // _WORD) for nodes in stops)
-    widest = min(_WORD, max(map(len, stops), default=1))
-    word_type = np.min_scalar_type(2**widest - 1)
+    # Two types alone: each is compiled once, and a model swapped in should find its kernel ready.
+    word_type = np.dtype(np.uint32 if max(map(len, stops), default=0) <= 32 else np.uint64)
     if int(first_row[-1]) * n_groups * word_type.itemsize > most_bytes:
         return None
     words = np.empty((int(first_row[-1]), n_groups), word_type)

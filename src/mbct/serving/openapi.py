@@ -92,12 +92,6 @@ def _add_common_answers(operation: dict[str, Any], *, protected: bool) -> None:
 
 def _schemas(served: ServedModel | None, limits: Limits) -> dict[str, Any]:
     row, columns = _row_schemas(served, limits)
-    ids = {
-        "type": ["array", "null"],
-        "items": _ID,
-        "maxItems": limits.rows,
-        "description": "one id a row, for outcomes",
-    }
     by_row = _object({"rows": {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": _reference("Row")}})
     by_column = _object({"columns": _reference("Columns")})
     for form, other in ((by_row, "columns"), (by_column, "rows")):
@@ -111,7 +105,7 @@ def _schemas(served: ServedModel | None, limits: Limits) -> dict[str, Any]:
         "Columns": columns,
         "ScoreRequest": {
             "oneOf": [by_row, by_column],
-            "description": f"Rows or columns; `ids`, as many as rows, joins outcomes later: {ids['description']}.",
+            "description": "Rows or columns; with `ids`, one text a row, outcomes can be joined later.",
         },
         "ScoreAnswer": _object({"calibrated": {"type": "array", "items": calibrated}, "model": _TEXT}),
         "ExplainRequest": _object({"row": _reference("Row")}),

@@ -17,7 +17,7 @@ from mbct.errors import ModelFileError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.cache import version_of
 from mbct.serving.checked import checked_ensemble
-from mbct.serving.explain import rules_by_node
+from mbct.serving.explanation import rules_by_node
 from mbct.serving.masks import compile_masks
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer

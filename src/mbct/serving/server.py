@@ -46,6 +46,7 @@ def serve(
             access_log=False,
             log_config=None,
             server_header=False,
+            proxy_headers=False,
             timeout_keep_alive=options.limits.keep_alive_seconds,
             timeout_graceful_shutdown=options.limits.drain_seconds,
             limit_concurrency=options.limits.connections,

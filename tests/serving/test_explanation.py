@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from builders import random_model, random_rows
 from mbct.boosting.rules import rules
 from mbct.errors import DataError
-from mbct.serving.explain import explain
+from mbct.serving.explanation import explain
 from mbct.serving.row import RowScorer
 
 
