@@ -1,0 +1,46 @@
+"""Options that several commands take, and what they mean together."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from mbct.cli.roles import Roles, assign
+from mbct.cli.shell import note
+from mbct.cli.sources import read_table
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+data_argument = click.argument("data", required=False, metavar="[DATA]")
+sql_option = click.option("--sql", metavar="QUERY", help="Query to run on DATA, which it calls 'data'.")
+label_option = click.option("--label", metavar="COLUMN", help="Column of 0 and 1. Guessed from its name if not given.")
+score_option = click.option("--score", metavar="COLUMN", help="Column of predicted probabilities. Guessed likewise.")
+weight_option = click.option("--weight", metavar="COLUMN", help="Column of row weights.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
+
+
+def names(_: click.Context, __: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
+    """Values of an option that may be repeated or hold names between commas."""
+    return tuple(name.strip() for given in value for name in given.split(",") if name.strip())
+
+
+def names_option(flag: str, text: str) -> Callable[[Function], Function]:
+    """An option of column or method names: repeated, or between commas."""
+    return click.option(flag, multiple=True, metavar="NAMES", callback=names, help=f"{text} Commas or repeats.")
+
+
+def labelled_data(
+    data: str | None,
+    sql: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+) -> tuple[Any, Roles]:
+    """The rows to learn from or to judge, and the role of each column, which is shown."""
+    table = read_table(data, sql)
+    roles = assign(table, label=label, score=score, weight=weight, features=features, exclude=exclude)
+    for line in roles.lines():
+        note(line)
+    return table, roles
