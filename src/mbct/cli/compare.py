@@ -50,7 +50,8 @@ def compare(
 ) -> None:
     """Say which calibration method to take.
 
-    Every method is fitted on the same folds of DATA and judged on the rows it has not seen."""
+    Every method is fitted on the same folds of DATA and judged on the rows it has not seen.
+    """
     table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
     from mbct.comparison.compare import compare as compare_methods
 

@@ -80,7 +80,8 @@ def fit(
 ) -> None:
     """Learn the bias of predictions; write a model.
 
-    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias."""
+    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias.
+    """
     table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
     fitted = fit_table(table, roles, method, {**settings, **({"preset": preset} if preset else {})})
     fitted.calibrator.save(output)

@@ -29,7 +29,8 @@ EXAMPLES = (
 def rules(model: str, tree: int | None, top: int | None, as_tree: bool, as_json: bool) -> None:
     """Print a model as if-then rules.
 
-    Each with its multiplier, its rows, their label rate and how sure that is (Theorem 1 of the paper)."""
+    Each with its multiplier, its rows, their label rate and how sure that is (Theorem 1 of the paper).
+    """
     from mbct.boosting.document import load_ensemble
     from mbct.boosting.rules import rule_as_dict
 
