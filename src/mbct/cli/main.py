@@ -24,7 +24,15 @@ WRONG_USE = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
-COMMANDS = {name: f"mbct.cli.{name}" for name in ("fit", "predict", "evaluate", "compare", "rules", "simulate")}
+COMMANDS = {
+    "fit": "mbct.cli.fit",
+    "predict": "mbct.cli.predict",
+    "evaluate": "mbct.cli.evaluate",
+    "compare": "mbct.cli.compare",
+    "rules": "mbct.cli.rules",
+    "simulate": "mbct.cli.simulate",
+    "demo": "mbct.cli.demonstration",
+}
 
 
 @click.group(
