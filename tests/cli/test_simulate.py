@@ -38,6 +38,12 @@ def test_mean_of_the_beta_settings():
         assert mean == pytest.approx(setting.a / (setting.a + setting.b), abs=0.005)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_all_rows_reach_a_slow_reader(tmp_path: Path, unbuffered: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+    assert len(mbct("simulate", "--rows", "50000", "-o", "-", cwd=tmp_path).out.splitlines()) == 50_001
+
+
 def test_bad_input_and_terminal(tmp_path: Path):
     assert mbct("simulate", "weather", "-o", "x.csv", cwd=tmp_path).code == 2
     assert mbct("simulate", "--rows", "0", "-o", "x.csv", cwd=tmp_path).code == 2

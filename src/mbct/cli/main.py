@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import click
 
 from mbct import __version__
-from mbct.cli.shell import LazyGroup
+from mbct.cli.shell import LazyGroup, PipeClosed
 from mbct.errors import MBCTError
 
 WRONG_USE = 2
@@ -57,9 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = app.main(args=given, prog_name="mbct", standalone_mode=False)
         sys.stdout.flush()
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):  # which of them depends on click's version
         return _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
+    except (PipeClosed, BrokenPipeError):
         # The reader went away; without this Python would complain once more when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED

@@ -28,6 +28,10 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
+class PipeClosed(Exception):
+    """Whoever read standard output has stopped; click's own answer to that differs between its versions."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for.
 
@@ -48,6 +52,13 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(self.modules[cmd_name]), cmd_name)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosed from error
 
 
 def command(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Command]:

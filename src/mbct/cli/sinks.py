@@ -21,7 +21,14 @@ def write_table(table: Any, target: str, form: str | None = None) -> None:
         return
     if chosen == "parquet" and sys.stdout.isatty():
         raise ParameterError("Parquet is no text for a terminal: redirect it to a file, or take --format csv")
-    sys.stdout.buffer.write(content)
+    print_bytes(content)
+
+
+def print_bytes(content: bytes) -> None:
+    """All of ``content`` on standard output: an unbuffered stream (PYTHONUNBUFFERED) may take only a part at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
     sys.stdout.buffer.flush()
 
 
