@@ -9,9 +9,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "MBCTCalibrator": "mbct.calibrators.mbct",
     "CalibratedClassifier": "mbct.calibrators.classifier",
     "Comparison": "mbct.comparison.table",
+    "MBCTCalibrator": "mbct.calibrators.mbct",
     "compare": "mbct.comparison.compare",
     "load_model": "mbct.calibrators.persistence",
 }

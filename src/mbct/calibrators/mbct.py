@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +59,7 @@ class MBCTCalibrator(Calibrator):
     """
 
     method: ClassVar[str] = "mbct"
+    feature_aware: ClassVar[bool] = True
     run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads"})
 
     def __init__(
@@ -111,7 +111,7 @@ class MBCTCalibrator(Calibrator):
 
     def _fit(self, data: TrainingData) -> None:
         chosen = preset(self.preset, self._overrides())
-        data = _counted(data)
+        data = data.counted()
         weight = None if np.all(data.weight == 1.0) else data.weight
         names = self._feature_names(data.columns, data.score)
         bins = fit_bins(
@@ -187,17 +187,3 @@ class MBCTCalibrator(Calibrator):
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
         self.fidelity_ = float(state["fidelity"])
-
-
-def _counted(data: TrainingData) -> TrainingData:
-    """The rows whose weight is not zero: a row of weight 0 leaves no trace, not even in the bins."""
-    counted = data.weight > 0
-    if counted.all():
-        return data
-    return replace(
-        data,
-        columns=data.columns.filter(counted),
-        y_prob=data.y_prob[counted],
-        y_true=data.y_true[counted],
-        weight=data.weight[counted],
-    )
