@@ -1,4 +1,4 @@
-"""Draw the figures of docs/how-it-works.md into docs/figures: the same code gives the same files."""
+"""Draw the figures of docs/how-it-works.md into docs/images: the same code gives the same files."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ mpl.rcParams.update({"svg.hashsalt": "mbct", "svg.fonttype": "path", "font.size"
 
 import matplotlib.pyplot as plt  # noqa: E402
 
-FOLDER = Path(__file__).parent.parent / "docs" / "figures"
+FOLDER = Path(__file__).parent.parent / "docs" / "images"
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#e69f00", "#009e73", "#8a8a8a"
 
 

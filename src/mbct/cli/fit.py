@@ -1,7 +1,5 @@
 """``mbct fit``: learn a calibration and write it to a file."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ from mbct.cli.options import (
     labelled_data,
     names_option,
     score_option,
+    settings_option,
     sql_option,
     weight_option,
 )
@@ -32,21 +31,9 @@ EXAMPLES = (
     "mbct fit duckdb:///ads.db?table=clicks --exclude campaign -o model.json",
     "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
+    "mbct fit clicks.parquet --set size=compact -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
 )
-
-
-def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> dict[str, Any]:
-    settings = {}
-    for given in value:
-        name, equals, text = given.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.BadParameter(f"{given!r} is not of the form NAME=VALUE")
-        try:
-            settings[name] = json.loads(text)
-        except ValueError:
-            settings[name] = text
-    return settings
 
 
 @command(examples=EXAMPLES)
@@ -60,7 +47,7 @@ def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> di
 @click.option(
     "--preset", type=click.Choice(["default", "paper"]), help="Of method mbct: grown honestly, or as printed."
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings, help="Method parameter.")
+@settings_option("Parameter of the method.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
 @sql_option
 @json_option

@@ -29,7 +29,12 @@ COMMANDS = {
     "predict": "mbct.cli.predict",
     "evaluate": "mbct.cli.evaluate",
     "compare": "mbct.cli.compare",
+    "report": "mbct.cli.report",
     "rules": "mbct.cli.rules",
+    "export": "mbct.cli.export",
+    "publish": "mbct.cli.publish",
+    "rollback": "mbct.cli.publish",
+    "serve": "mbct.cli.serve",
     "simulate": "mbct.cli.simulate",
     "demo": "mbct.cli.demonstration",
 }

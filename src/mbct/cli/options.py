@@ -1,5 +1,6 @@
 """Options that several commands take, and what they mean together."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -27,6 +28,26 @@ def names(_: click.Context, __: click.Parameter, value: Sequence[str]) -> tuple[
 def names_option(flag: str, text: str) -> Callable[[Function], Function]:
     """An option of column or method names: repeated, or between commas."""
     return click.option(flag, multiple=True, metavar="NAMES", callback=names, help=f"{text} Commas or repeats.")
+
+
+def settings_option(text: str) -> Callable[[Function], Function]:
+    """``--set NAME=VALUE``, repeated; values are read as JSON where they can be, as text otherwise."""
+    return click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings, help=f"{text} May be repeated."
+    )
+
+
+def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> dict[str, Any]:
+    settings = {}
+    for given in value:
+        name, equals, text = given.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.BadParameter(f"{given!r} is not of the form NAME=VALUE")
+        try:
+            settings[name] = json.loads(text)
+        except ValueError:
+            settings[name] = text
+    return settings
 
 
 def labelled_data(
