@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import click
 
 from mbct import __version__
-from mbct.cli.shell import LazyGroup, PipeClosed
+from mbct.cli.shell import LazyGroup, PipeClosedError
 from mbct.errors import MBCTError
 
 WRONG_USE = 2
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):  # which of them depends on click's version
         return _fail("interrupted", INTERRUPTED)
-    except (PipeClosed, BrokenPipeError):
+    except (PipeClosedError, BrokenPipeError):
         # The reader went away; without this Python would complain once more when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED

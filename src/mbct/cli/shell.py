@@ -28,7 +28,7 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class PipeClosed(Exception):
+class PipeClosedError(Exception):
     """Whoever read standard output has stopped; click's own answer to that differs between its versions."""
 
 
@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise PipeClosed from error
+            raise PipeClosedError from error
 
 
 def command(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Command]:

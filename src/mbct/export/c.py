@@ -49,9 +49,7 @@ def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
     names = identifiers(model.bins[j].name for j in used)
     fields = [Field(model.bins[j], name, _kind(model.bins[j])) for j, name in zip(used, names, strict=True)]
     declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
-    body = (
-        _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
-    )
+    body = _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
     return "\n".join([declarations, *body, "#endif"]) + "\n"
 
 

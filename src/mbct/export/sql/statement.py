@@ -109,12 +109,16 @@ def _expression(
     return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(move(model, dialect, prediction, steps)), "END"]
 
 
-def _multiplied(model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
+def _multiplied(
+    model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]
+) -> list[str]:
     """clip(p · Π k, 0, 1)."""
     return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_joined(trees, "*")), ")"])
 
 
-def _moved_in_odds(model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
+def _moved_in_odds(
+    model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]
+) -> list[str]:
     """σ(logit(p) + s) = p / (p + (1 − p)·exp(−s)), with p held inside [ε, 1 − ε]."""
     low, high, one = map(dialect.double, (EPSILON, 1.0 - EPSILON, 1.0))
     held = f"CASE WHEN {prediction} < {low} THEN {low} WHEN {prediction} > {high} THEN {high} ELSE {prediction} END"
