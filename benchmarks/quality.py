@@ -3,8 +3,8 @@
     python benchmarks/quality.py --data ../shared/data --seeds 5
 
 Each run splits a data set into thirds: one trains the base predictor, one the calibrators, one judges them. Results are
-kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; the table and
-the plot are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
+kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; table and
+plot are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
 """
 
 import argparse
