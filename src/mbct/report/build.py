@@ -8,9 +8,10 @@ from typing import Any
 from mbct.files import write_atomically
 from mbct.report import charts
 from mbct.report.page import Section, asset, fill, text
-from mbct.report.paired import n_resamples, paired_estimates
+from mbct.report.paired import PairedEstimate, n_resamples, paired_estimates
 from mbct.report.scored import Exclusion, Scored, score_rows
 from mbct.report.sections import fields, growth, metrics, origin, reliability, rules, subgroups, verdict, views, worst
+from mbct.report.sections.verdict import Biased, Outcome, Verdict
 
 DEFAULT_TITLE = "Calibration report"
 
@@ -22,7 +23,7 @@ class ReportSummary:
     path: Path
     n_bytes: int
     n_rows: int
-    outcome: verdict.Outcome
+    outcome: Outcome
     verdict: str
     log_loss_before: float
     log_loss_after: float
@@ -42,9 +43,9 @@ class _Report:
 
     html: str
     scored: Scored
-    verdict: verdict.Verdict
-    biased: verdict.Biased
-    log_loss: Any
+    verdict: Verdict
+    biased: Biased
+    log_loss: PairedEstimate
     exclusions: tuple[Exclusion, ...]
 
 
@@ -111,7 +112,7 @@ def _report(
     scored = score_rows(calibrator_or_path, X, y, score, sample_weight)
     compared = fields.compute(scored)
     estimates = paired_estimates(scored.before, scored.after, {**metrics.statistics(), **fields.statistics(scored)})
-    biased = verdict.Biased(*fields.biased(compared))
+    biased = Biased(*fields.biased(compared))
     judged = verdict.compute(scored, estimates["log_loss"], biased)
     order = [each.before.field for each in compared]
     outline, listed = growth.compute(scored), rules.compute(scored)

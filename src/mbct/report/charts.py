@@ -30,7 +30,7 @@ def library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script, made safe to stand inside the page."""
     import vl_convert
 
-    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script").replace("<!--", "<\\!--")
+    return str(vl_convert.javascript_bundle(None)).replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def data(records: list[dict[str, Any]]) -> Any:
@@ -69,7 +69,9 @@ def _dressed(chart: Any, height: int | None) -> Any:
         .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_axis(**axis, **sizes)
-        .configure_legend(labelColor=INK, titleColor=MUTED, labelFontSize=12, orient="top", title=None, offset=6)
+        .configure_legend(
+            labelColor=INK, titleColor=MUTED, labelFontSize=12, orient="top", title=None, offset=6, symbolOpacity=1
+        )
     )
 
 

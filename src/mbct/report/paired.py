@@ -60,7 +60,8 @@ def paired_estimates(
         def replicate(number: int) -> FloatArray:
             rng = np.random.default_rng([seed, number])
             drawn = np.bincount(rng.integers(len(order), size=len(order)), minlength=len(order))
-            found = _values(*(each.with_weight(each.weight * drawn) for each in rows), statistics)
+            old, new = (each.with_weight(each.weight * drawn) for each in rows)
+            found = _values(old, new, statistics)
             advance(1)
             return found
 

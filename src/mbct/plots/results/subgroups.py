@@ -98,4 +98,6 @@ def rank_by(first: npt.NDArray[Any], then: FloatArray) -> npt.NDArray[np.int64]:
 def _joined(rows: Bins, ranks: npt.NDArray[np.int64]) -> Bins:
     """Rows of equal rank joined, by rising rank: their order among themselves must not matter."""
     distinct, position = np.unique(ranks, return_inverse=True)
-    return Bins(*(np.bincount(position, sums, len(distinct)) for sums in (rows.count, rows.label, rows.pred)))
+    return Bins(
+        *(np.bincount(position, sums, len(distinct)).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
+    )

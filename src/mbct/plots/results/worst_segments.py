@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.metrics.rows import Rows
 from mbct.metrics.segments import Segmentation
 from mbct.plots.results.field_bias import GroupColumns, SegmentBias, group_columns, largest_values, segments_of
 from mbct.stats.multiplicity import holm
+from mbct.validation import FloatArray
 
 MOST_FIELDS = 8
 """Pairs are formed of this many fields at most: those of the largest error."""
@@ -25,6 +27,21 @@ class WorstSegment:
     after: SegmentBias
 
 
+@dataclass(frozen=True)
+class _Grouping:
+    """Rows by the values of one field, or of two: group numbers, names, and which groups are looked at.
+
+    ``floor`` is the bias |log PCOC| that a group must surely exceed: that of the worse of a pair's two values.
+    """
+
+    field: str
+    codes: npt.NDArray[np.int64]
+    labels: tuple[str, ...]
+    before: GroupColumns
+    kept: npt.NDArray[np.bool_]
+    floor: FloatArray
+
+
 def worst_segments(
     before: Rows, after: Rows, fields: tuple[Segmentation, ...], order: list[int], most: int, confidence: float
 ) -> tuple[tuple[WorstSegment, ...], int]:
@@ -33,51 +50,51 @@ def worst_segments(
     The sure bias is |log PCOC| at the end of the interval nearest to 1. A pair is listed only where it is surely worse
     than each of its two values. ``order`` numbers the fields by falling error; the first few are paired.
     """
-    single = [(i, *largest_values(before, i, fields[i], MOST_VALUES)) for i in order]
-    pairs = []
-    groupings = [((i,), codes, labels) for i, codes, labels in single]
-    for (i, a, a_names), (j, b, b_names) in combinations(single[:MOST_FIELDS], 2):
-        labels = tuple(f"{x} · {fields[j].name} = {y}" for x in a_names for y in b_names)
-        pairs.append(((i, j), a * len(b_names) + b, labels))
-    groupings += pairs
-    old = [group_columns(before, codes, len(labels), confidence) for _, codes, labels in groupings]
-    new = [group_columns(after, codes, len(labels), confidence) for _, codes, labels in groupings]
-    kept = [_large_enough(columns, len(each[0])) for each, columns in zip(groupings, old, strict=True)]
-    corrected = [_corrected(columns, kept) for columns in (old, new)]
+    single = [_single(before, i, fields[i], confidence) for i in order]
+    paired = combinations(zip(single[:MOST_FIELDS], order, strict=False), 2)
+    pairs = [_pair(before, a, b, fields[j].name, confidence) for (a, _), (b, j) in paired]
+    groupings = [*single, *pairs]
+    later = [group_columns(after, each.codes, len(each.labels), confidence) for each in groupings]
+    corrected = _corrected([each.before for each in groupings], groupings)
+    corrected_later = _corrected(later, groupings)
     listed = []
-    parents: dict[tuple[int, int], float] = {}
-    for g, (numbers, _, labels) in enumerate(groupings):
-        name = fields[numbers[0]].name
-        bias = np.abs(np.log(np.clip(old[g].ratio, 1e-6, 1e6)))
-        was, now = (segments_of(name, labels, c[g], p[g]) for c, p in zip((old, new), corrected, strict=True))
-        for position, code in enumerate(np.flatnonzero(old[g].sums.count > 0).tolist()):
-            if len(numbers) == 1:
-                parents[numbers[0], code] = float(bias[code])
-                floor = 0.0
-            else:
-                width = len(groupings[order.index(numbers[1])][2])
-                floor = max(parents[numbers[0], code // width], parents[numbers[1], code % width])
-            if kept[g][code] and was[position].sure and was[position].sure_bias > floor:
-                listed.append(WorstSegment(was[position], now[position]))
+    for each, new, p, new_p in zip(groupings, later, corrected, corrected_later, strict=True):
+        was = segments_of(each.field, each.labels, each.before, p)
+        now = segments_of(each.field, each.labels, new, new_p)
+        for code, old, changed in zip(np.flatnonzero(each.before.sums.count > 0), was, now, strict=True):
+            if each.kept[code] and old.sure and old.sure_bias > each.floor[code]:
+                listed.append(WorstSegment(old, changed))
     listed.sort(key=lambda each: (-each.before.sure_bias, each.before.field, each.before.segment))
-    return tuple(listed[:most]), int(sum(mask.sum() for mask in kept))
+    return tuple(listed[:most]), int(sum(each.kept.sum() for each in groupings))
 
 
-def _large_enough(columns: GroupColumns, n_fields: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    if n_fields == 1:
-        return columns.sums.count > 0
-    return np.maximum(columns.sums.pred, columns.sums.label) >= LEAST_EXPECTED
+def _single(rows: Rows, number: int, field: Segmentation, confidence: float) -> _Grouping:
+    codes, labels = largest_values(rows, number, field, MOST_VALUES)
+    columns = group_columns(rows, codes, len(labels), confidence)
+    return _Grouping(field.name, codes, labels, columns, columns.sums.count > 0, np.zeros(len(labels)))
 
 
-def _corrected(
-    columns: list[GroupColumns], kept: list[np.ndarray[tuple[int], np.dtype[np.bool_]]]
-) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Holm's correction over all segments that were looked at."""
-    every = holm(np.concatenate([each.p_value[mask] for each, mask in zip(columns, kept, strict=True)]))
-    found, start = [], 0
-    for mask in kept:
-        each = np.ones(len(mask))
-        each[mask] = every[start : start + int(mask.sum())]
-        start += int(mask.sum())
-        found.append(each)
+def _pair(rows: Rows, first: _Grouping, second: _Grouping, second_field: str, confidence: float) -> _Grouping:
+    labels = tuple(f"{a} · {second_field} = {b}" for a in first.labels for b in second.labels)
+    codes = first.codes * len(second.labels) + second.codes
+    columns = group_columns(rows, codes, len(labels), confidence)
+    floor = np.maximum.outer(_bias(first.before), _bias(second.before)).ravel()
+    enough = np.maximum(columns.sums.pred, columns.sums.label) >= LEAST_EXPECTED
+    return _Grouping(first.field, codes, labels, columns, enough, floor)
+
+
+def _bias(columns: GroupColumns) -> FloatArray:
+    return np.asarray(np.abs(np.log(np.clip(np.nan_to_num(columns.ratio, nan=1.0), 1e-6, 1e6))), dtype=np.float64)
+
+
+def _corrected(columns: list[GroupColumns], groupings: list[_Grouping]) -> list[FloatArray]:
+    """Holm's correction over all segments that were looked at; the others have p-value 1."""
+    chosen = [each.kept for each in groupings]
+    every = holm(np.concatenate([each.p_value[kept] for each, kept in zip(columns, chosen, strict=True)]))
+    parts = np.split(every, np.cumsum([int(kept.sum()) for kept in chosen])[:-1])
+    found = []
+    for kept, part in zip(chosen, parts, strict=True):
+        full = np.ones(len(kept))
+        full[kept] = part
+        found.append(full)
     return found

@@ -178,7 +178,7 @@ def _chart(records: list[dict[str, Any]], order: list[str], limits: tuple[float,
     ranges = base.mark_rule(strokeWidth=2, opacity=0.7).encode(
         x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, yOffset=offset, color=colour, tooltip=tooltip
     )
-    marks = base.mark_point(size=58, strokeWidth=1.8, opacity=1).encode(
+    marks = base.mark_point(size=74, strokeWidth=1.8, opacity=1).encode(
         x=x,
         y=y,
         yOffset=offset,

@@ -31,11 +31,12 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
     """Two charts and the outline."""
     if outline is None:
         return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
-    where = "on these rows" if replayed else "while the model was fitted"
+    where = "replayed on these rows" if replayed else "as the model was fitted"
+    loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
     lead = (
-        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its "
-        f"label rate is known within the bound (Theorem 1). Each split lowers the node's own loss, and so that of all rows "
-        f"({outline.loss.upper() if outline.loss == 'mvce' else outline.loss}, {where})."
+        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its label "
+        "rate is known within the bound (Theorem 1). A good split lowers the node's own (local) loss and with it the "
+        f"loss of all rows (global): {loss}, {where}."
     )
     splits = outline.splits[:MOST_SPLITS]
     charts = ""
@@ -135,7 +136,7 @@ def _local(splits: tuple[SplitRecord, ...]) -> Any:
         .mark_bar(color=AFTER, cornerRadiusEnd=3, size=14)
         .encode(
             x=alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False)),
-            y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="+~%")),
+            y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="~%")),
             tooltip=tooltip,
         )
     )

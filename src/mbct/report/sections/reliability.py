@@ -35,7 +35,50 @@ def render(curves: tuple[ReliabilityCurve, ...]) -> Section:
         f"Rows are cut into {N_BINS} bins of equal size by prediction. On the dashed line the share of positives "
         "equals the prediction; below it predictions are too high. Bands are 95 % intervals (Wilson)."
     )
-    return Section("reliability", "Reliability before and after", lead, diagram + bars)
+    gaps = figure("gaps", _gaps(curves), "Label rate less prediction of each bin, with 95 % intervals", height=340)
+    body = (
+        f'<div class="duo"><div><h3>Label rate against prediction</h3>{diagram}{bars}</div>'
+        f"<div><h3>Label rate − prediction</h3>{gaps}</div></div>"
+    )
+    return Section("reliability", "Reliability before and after", lead, body)
+
+
+def _gaps(curves: tuple[ReliabilityCurve, ...]) -> Any:
+    """What is left between the label rate and the prediction of each bin: 0 is right."""
+    alt = altair()
+    records = [
+        {
+            "state": c.name,
+            "bin": i,
+            "gap": float(r - p),
+            "low": float(a - p),
+            "high": float(b - p),
+            "prediction": float(p),
+        }
+        for c in curves
+        for i, (p, r, a, b) in enumerate(zip(c.mean_prediction, c.label_rate, c.lower, c.upper, strict=True), start=1)
+    ]
+    x = alt.X("bin:O", title="bin, by rising prediction", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
+    offset = alt.XOffset("state:N", sort=list(STATES))
+    colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
+    base = alt.Chart(data(records))
+    zero = alt.Chart(data([{"zero": 0.0}])).mark_rule(color=MUTED, strokeWidth=1.2).encode(y="zero:Q")
+    ranges = base.mark_rule(strokeWidth=2, opacity=0.7).encode(
+        x=x, xOffset=offset, y=alt.Y("low:Q", title=None, axis=alt.Axis(tickCount=6)), y2="high:Q", color=colour
+    )
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=x,
+        xOffset=offset,
+        y="gap:Q",
+        color=colour,
+        shape=alt.Shape("state:N", scale=state_shapes(), sort=list(STATES)),
+        tooltip=[
+            alt.Tooltip("state:N", title=" "),
+            alt.Tooltip("prediction:Q", title="mean prediction", format=".4f"),
+            alt.Tooltip("gap:Q", title="label rate − prediction", format="+.4f"),
+        ],
+    )
+    return alt.layer(zero, ranges, dots)
 
 
 def _diagram(curves: tuple[ReliabilityCurve, ...], highest: float) -> Any:

@@ -9,7 +9,9 @@ from mbct.report.page import Section
 from mbct.report.scored import Scored
 
 MOST_FEATURES = 12
-_CHANCE = "chance alone (after)"
+_CHANCE = "chance alone"
+_TICK = "M-0.14,-1L0.14,-1L0.14,1L-0.14,1Z"
+"""A thin upright bar, as a path."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def render(views: tuple[ViewComparison, ...]) -> Section:
     lead = (
         "The same predictions divided in several ways; shown is the mean gap between prediction and label rate over "
         "the parts. Shuffled parts (the paper's MVCE) see only the total bias and noise; what cancels between segments "
-        "shows when rows are divided by features. The tick is what noise alone would leave if predictions were right."
+        "shows when rows are divided by features. The tick is what noise alone would leave of the calibrated predictions, if they were right."
     )
     chart = figure(
         "views",
@@ -67,10 +69,9 @@ def _chart(views: tuple[ViewComparison, ...]) -> Any:
         .encode(x=x, y=y, detail="view:N")
     )
     colour = alt.Color("what:N", sort=domain, scale=alt.Scale(domain=domain, range=[BEFORE, AFTER, MUTED]))
-    shape = alt.Shape("what:N", sort=domain, scale=alt.Scale(domain=domain, range=["circle", "diamond", "stroke"]))
+    shape = alt.Shape("what:N", sort=domain, scale=alt.Scale(domain=domain, range=["circle", "diamond", _TICK]))
     tooltip = [alt.Tooltip("view:N"), alt.Tooltip("what:N", title=" "), alt.Tooltip("error:Q", format=".5f")]
-    turned = alt.condition(f"datum.what === '{_CHANCE}'", alt.value(90), alt.value(0))
-    marks = base.mark_point(size=80, filled=True, opacity=1, strokeWidth=2).encode(
-        x=x, y=y, color=colour, shape=shape, angle=turned, tooltip=tooltip
+    marks = base.mark_point(size=110, filled=True, opacity=1).encode(
+        x=x, y=y, color=colour, shape=shape, tooltip=tooltip
     )
     return alt.layer(joined, marks)
