@@ -53,6 +53,11 @@ def test_a_known_value_cannot_stand_for_a_missing_one() -> None:
         export_model(model, "onnx")
 
 
+def test_the_output_needs_a_name_of_its_own() -> None:
+    with pytest.raises(ParameterError, match="output='score' is also the name of an input"):
+        export_model(random_model(1), "onnx", output="score", missing_text=MISSING)
+
+
 def test_equal_models_give_equal_bytes() -> None:
     assert export_model(wide_model(1, n_trees=2), "onnx") == export_model(wide_model(1, n_trees=2), "onnx")
 

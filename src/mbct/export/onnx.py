@@ -21,10 +21,8 @@ from mbct.export.onnx_graph import Graph
 from mbct.export.onnx_tables import WalkTables, walk_tables
 from mbct.stats.logodds import EPSILON
 
-OUTPUT = "calibrated"
 
-
-def to_onnx(model: CalibrationEnsemble, missing_text: str = "") -> bytes:
+def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "calibrated") -> bytes:
     """A serialised ONNX model with one input of shape [rows] for each feature that some tree looks at.
 
     Numbers and the prediction are tensors of doubles, NaN where missing. Categories are tensors of strings that hold
@@ -36,17 +34,17 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "") -> bytes:
     except ImportError as error:
         raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
     used = used_features(model) if model.trees else [0]
-    _refuse_ambiguous(model, used, missing_text)
+    _refuse_ambiguous(model, used, missing_text, output)
     graph = Graph()
     names = [graph.input(model.bins[j].name, text=isinstance(model.bins[j], CategoryBins)) for j in used]
     if not model.trees:
-        return graph.finished(graph.node("Identity", [names[0]]), OUTPUT)
+        return graph.finished(graph.node("Identity", [names[0]]), output)
     codes = [_codes(graph, model.bins[j], name, missing_text) for j, name in zip(used, names, strict=True)]
     columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
     steps = _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
     moved = _multiplied(graph, names[0], steps) if model.pattern == "linear" else _moved(graph, names[0], steps)
     missing = graph.node("IsNaN", [names[0]])
-    return graph.finished(graph.node("Where", [missing, names[0], moved]), OUTPUT)
+    return graph.finished(graph.node("Where", [missing, names[0], moved]), output)
 
 
 def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -> dict[str, Any]:
@@ -65,8 +63,10 @@ def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -
     return inputs
 
 
-def _refuse_ambiguous(model: CalibrationEnsemble, used: list[int], missing_text: str) -> None:
+def _refuse_ambiguous(model: CalibrationEnsemble, used: list[int], missing_text: str, output: str) -> None:
     for j in used:
+        if model.bins[j].name == output:
+            raise ParameterError(f"output={output!r} is also the name of an input; pass another name for the output")
         if missing_text in getattr(model.bins[j], "values", ()):
             raise ParameterError(
                 f"{missing_text!r} is a known value of {model.bins[j].name!r} and cannot also stand for a missing one; "

@@ -56,7 +56,7 @@ def walk_tables(model: CalibrationEnsemble, used: list[int]) -> WalkTables:
                 continue
             for child in node.children:
                 if child != STOP:
-                    levels[child] = levels[v] + 1
+                    levels[child] = max(levels[child], levels[v] + 1)
             targets = np.array([stops[v] if child == STOP else root + child for child in node.children], np.int32)
             lengths = np.diff([*node.starts, model.bins[node.feature].n_codes])
             add(position[node.feature], 1, node.step, np.repeat(targets, lengths))
