@@ -101,7 +101,6 @@ def test_the_page_asks_for_a_token_where_one_is_needed(browser, start_service, m
     opened.wait_for_selector("#token", state="visible")
     opened.locator("#token").fill(token)
     opened.locator("#token").press("Enter")
-    opened.locator("#token").blur()
     opened.wait_for_selector("#trees li")
     opened.close()
 
