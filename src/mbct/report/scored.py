@@ -68,7 +68,7 @@ def score_rows(
     same_length(columns.n_rows, y=labels)
     name = getattr(calibrator, "score_", None) if score is None else score
     kept, exclusions = _judgeable(columns, labels, name, sample_weight)
-    columns, labels, weight = columns.filter(kept), labels[kept], _kept_weight(sample_weight, kept)
+    columns, labels, weight = columns.take(np.flatnonzero(kept)), labels[kept], _kept_weight(sample_weight, kept)
     other = None if score is None else columns.numpy(str(score))
     judged = judge(calibrator, dict(columns.by_name), labels, sample_weight=weight, y_prob=other)
     if score is not None and str(score) != judged.score:
