@@ -33,7 +33,7 @@ class Columns:
     def column(self, name: str) -> Any:
         """The column called ``name``; an error that lists what there is, where it is missing."""
         if name not in self.by_name:
-            raise DataError(f"column {name!r} is missing; the data has {_listing(self.by_name)}")
+            raise DataError(f"column {name!r} is missing; the data has {listing(self.by_name)}")
         return self.by_name[name]
 
     def numpy(self, name: str) -> np.ndarray[Any, Any]:
@@ -46,7 +46,7 @@ class Columns:
         missing = [name for name in names if name not in self.by_name]
         if missing:
             plural = "columns are" if len(missing) > 1 else "column is"
-            raise DataError(f"{plural} missing: {_listing(missing)}; the data has {_listing(self.by_name)}")
+            raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(self.by_name)}")
 
     def take(self, rows: np.ndarray[Any, Any]) -> "Columns":
         """The rows whose numbers are given, in that order."""
@@ -103,6 +103,7 @@ def _non_empty(columns: Columns) -> Columns:
     return columns
 
 
-def _listing(names: Iterable[str], most: int = 12) -> str:
+def listing(names: Iterable[str], most: int = 12) -> str:
+    """Names for a message, the first ``most`` of them."""
     listed = [repr(name) for name in names]
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

@@ -34,9 +34,9 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
     where = "replayed on these rows" if replayed else "as the model was fitted"
     loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
     lead = (
-        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its label "
-        "rate is known within the bound (Theorem 1). A good split lowers the node's own (local) loss and with it the "
-        f"loss of all rows (global): {loss}, {where}."
+        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its "
+        "label rate is known within the bound (Theorem 1). A good split lowers the node's own (local) loss and with it "
+        f"the loss of all rows (global): {loss}, {where}."
     )
     splits = outline.splits[:MOST_SPLITS]
     charts = ""

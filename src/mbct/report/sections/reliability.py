@@ -35,7 +35,7 @@ def render(curves: tuple[ReliabilityCurve, ...]) -> Section:
         f"Rows are cut into {N_BINS} bins of equal size by prediction. On the dashed line the share of positives "
         "equals the prediction; below it predictions are too high. Bands are 95 % intervals (Wilson)."
     )
-    gaps = figure("gaps", _gaps(curves), "Label rate less prediction of each bin, with 95 % intervals", height=340)
+    gaps = figure("gaps", _gaps(curves), "Label rate less prediction of each bin, with 95 % intervals", height=430)
     body = (
         f'<div class="duo"><div><h3>Label rate against prediction</h3>{diagram}{bars}</div>'
         f"<div><h3>Label rate − prediction</h3>{gaps}</div></div>"

@@ -35,7 +35,8 @@ def render(views: tuple[ViewComparison, ...]) -> Section:
     lead = (
         "The same predictions divided in several ways; shown is the mean gap between prediction and label rate over "
         "the parts. Shuffled parts (the paper's MVCE) see only the total bias and noise; what cancels between segments "
-        "shows when rows are divided by features. The tick is what noise alone would leave of the calibrated predictions, if they were right."
+        "shows when rows are divided by features. The tick is what noise alone would leave of the calibrated "
+        "predictions, if they were right."
     )
     chart = figure(
         "views",
