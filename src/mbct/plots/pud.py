@@ -95,8 +95,10 @@ class PUDDisplay:
         for i, strip in enumerate(self.strips):
             colour = self.colours[i % len(self.colours)]
             at = start + np.arange(len(strip.ratio))
-            shown = np.clip(np.where(np.isfinite(strip.ratio), strip.ratio, high), low, high)
-            ax.vlines(at, shown.min(axis=1), shown.max(axis=1), color=colour, linewidth=5, alpha=0.22)
+            shown = np.clip(strip.ratio, low, high)  # a part without a positive lies at the upper end
+            ax.vlines(
+                at, np.fmin.reduce(shown, axis=1), np.fmax.reduce(shown, axis=1), color=colour, linewidth=5, alpha=0.22
+            )
             ax.scatter(np.repeat(at, strip.ratio.shape[1]), shown.ravel(), s=20, color=colour, zorder=3)
             ticks += at.tolist()
             labels += [str(number + 1) for number in range(len(at))]

@@ -1,6 +1,9 @@
 """Colours and axes that all displays share; the only place that asks for matplotlib."""
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from mbct.errors import MissingDependencyError
 
@@ -67,15 +70,13 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     return [tick for tick in chosen if low <= tick <= high]
 
 
-def ratio_limits(values: Any, widest: float = 20.0) -> tuple[float, float]:
-    """Ends of a ratio axis that hold all finite values, with 1 inside and a little room.
+def ratio_limits(values: Iterable[Any], widest: float = 20.0) -> tuple[float, float]:
+    """Ends of a ratio axis that hold all finite values (numbers or arrays), with 1 inside and a little room.
 
     >>> ratio_limits([0.5, 2.0, float("inf")])
     (0.45..., 2.2...)
     """
-    import numpy as np
-
-    found = np.asarray(values, dtype=np.float64)
+    found = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in values])
     found = found[np.isfinite(found) & (found > 0)]
     low, high = (float(found.min()), float(found.max())) if len(found) else (1.0, 1.0)
     return max(min(low / 1.1, 0.9), 1.0 / widest), min(max(high * 1.1, 1.1), widest)

@@ -53,7 +53,7 @@ def number(value: float, digits: int = 4) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     shown = f"{value:.{digits}g}"
-    return shown if "e" in shown or abs(value) < 1e-4 else f"{float(shown):.{_decimals(value, digits)}f}"
+    return shown if "e" in shown or abs(value) < 1e-4 else f"{float(shown):.{_decimals(float(shown), digits)}f}"
 
 
 def _decimals(value: float, digits: int) -> int:

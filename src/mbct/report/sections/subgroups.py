@@ -65,11 +65,14 @@ def _chart(strip: SubgroupRatios, limits: tuple[float, float], colour: str) -> A
     low, high = limits
     records, ranges = [], []
     for number_of_bin, ratios in enumerate(strip.ratio, start=1):
-        shown = np.clip(np.nan_to_num(ratios, nan=1.0, posinf=high), low, high)
+        known = ratios[~np.isnan(ratios)]  # neither predicted nor observed positives: nothing to show
+        if not len(known):
+            continue
+        shown = np.clip(known, low, high)
         ranges.append({"bin": number_of_bin, "low": float(shown.min()), "high": float(shown.max())})
         records += [
             {"bin": number_of_bin, "part": part, "shown": float(at), "pud": float(value)}
-            for part, (at, value) in enumerate(zip(shown, ratios, strict=True), start=1)
+            for part, (at, value) in enumerate(zip(shown, known, strict=True), start=1)
         ]
     x = alt.X("bin:O", title="bin", axis=alt.Axis(labelAngle=0, grid=False))
     scale = alt.Scale(type="log", domain=list(limits), nice=False)
