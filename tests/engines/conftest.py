@@ -35,7 +35,9 @@ def awkward_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "hour": hour,
             "flag": rng.random(n) < 0.3,
             "day": [datetime.date(2024, 1, int(d)) for d in rng.integers(1, 20, n)],
-            "moment": [datetime.datetime(2024, 1, 1, 0, 0, int(s), 500_000 * int(s % 2)) for s in rng.integers(0, 9, n)],
+            "moment": [
+                datetime.datetime(2024, 1, 1, 0, 0, int(s), 500_000 * int(s % 2)) for s in rng.integers(0, 9, n)
+            ],
             "half": rng.integers(0, 6, n) / 2.0,
             "price": rng.integers(0, 9, n) / 4.0,
         }

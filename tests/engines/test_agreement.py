@@ -75,7 +75,9 @@ def test_every_source_gives_the_same_model_bytes_and_scores(awkward_file: Path, 
 
 
 @pytest.mark.parametrize("weight", [None, "weight"])
-def test_level_wise_growth_gives_the_model_of_cells(awkward_file: Path, opened_lazily: Open, weight: str | None) -> None:
+def test_level_wise_growth_gives_the_model_of_cells(
+    awkward_file: Path, opened_lazily: Open, weight: str | None
+) -> None:
     parameters = {"score": "p", "features": FEATURES, "categorical": CATEGORICAL, **MODELS["paper"]}
     cells = MBCTCalibrator(**parameters).fit(pl.read_parquet(awkward_file), "label", weight)
     levels = MBCTCalibrator(**parameters, strategy="level-wise").fit(opened_lazily(awkward_file), "label", weight)

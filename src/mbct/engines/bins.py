@@ -42,7 +42,9 @@ def fit_bins_of_rows(
         if name in by_value:
             fitted.append(_category_bins(rows, name, options.min_category_rows))
         else:
-            fitted.append(fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins))
+            fitted.append(
+                fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
+            )
     return FeatureBins(tuple(fitted))
 
 

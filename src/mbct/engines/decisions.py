@@ -72,9 +72,7 @@ def _cover(runs: dict[int, list[Run]]) -> list[tuple[int, int]]:
     return [segment for segment, after in zip(ordered, following, strict=True) if segment[1] != after]
 
 
-def _by_interval(
-    feature: int, cover: list[tuple[int, int]], own: float, at: Callable[[int], Decision]
-) -> Decision:
+def _by_interval(feature: int, cover: list[tuple[int, int]], own: float, at: Callable[[int], Decision]) -> Decision:
     """Binary search among segments of codes; where they stop, a row keeps the node's own step."""
     if len(cover) == 1:
         child = cover[0][1]

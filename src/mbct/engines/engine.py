@@ -16,6 +16,12 @@ ColumnOf = Callable[[int], str]
 """Name of the code column of a feature."""
 
 
+def lazy(native: Any) -> Frame:
+    """An engine's own object as a narwhals frame."""
+    frame: Frame = nw.from_native(native)
+    return frame
+
+
 @dataclass(frozen=True)
 class Lookup:
     """Texts of ``column`` to be replaced by codes in ``into``; another text, or none, becomes null."""
@@ -39,7 +45,9 @@ class Engine(Protocol):
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """Add a code column for each lookup."""
 
-    def add_total(self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool) -> Frame:
+    def add_total(
+        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+    ) -> Frame:
         """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:

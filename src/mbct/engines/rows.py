@@ -31,15 +31,15 @@ class Rows:
     positives: float
 
 
-def training_rows(
-    source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]
-) -> Rows:
+def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score, label, *([] if weight is None else [weight]), *features])
     schema = source.frame.collect_schema()
     for role, name in (("score", score), ("label", label), ("weight", weight)):
         if name is not None and not (schema[name].is_numeric() or isinstance(schema[name], nw.Boolean)):
-            raise DataError(f"{role} column {name!r} must be numeric, but it is {schema[name]}; convert the column first")
+            raise DataError(
+                f"{role} column {name!r} must be numeric, but it is {schema[name]}; convert the column first"
+            )
     frame = source.frame.select(
         number(score).alias(P),
         number(label).alias(Y),
@@ -92,14 +92,21 @@ def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Ro
     result = {name: found[name].to_list()[0] for name in found.columns}
     if not result["rows"]:
         raise DataError("the data is empty (0 rows)")
-    _refuse(result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first")
     _refuse(
-        result, "p_outside", f"score column {score!r} lies outside [0, 1]", "pass probabilities, not log-odds or percentages"
+        result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first"
+    )
+    _refuse(
+        result,
+        "p_outside",
+        f"score column {score!r} lies outside [0, 1]",
+        "pass probabilities, not log-odds or percentages",
     )
     _refuse(result, "y_missing", f"label column {label!r} is missing", "drop the rows without a label")
     _refuse(result, "y_other", f"label column {label!r} is neither 0 nor 1", "map the two classes to 0 and 1")
     _refuse(result, "w_missing", f"weight column {weight!r} is not finite", "give every row a finite weight")
-    _refuse(result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out")
+    _refuse(
+        result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out"
+    )
     if not result["mass"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
     return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]))
