@@ -67,6 +67,7 @@ def load(path: Path) -> Dataset:
         frame=frame,
         label="click",
         predictor_features=("hour_of_day", *_PREDICTOR),
+        predictor_categories=_PREDICTOR,
         calibration_features=PAPER_FEATURES,
         probe="C14",
         printed_bin_size=printed.BIN_SIZES[NAME],

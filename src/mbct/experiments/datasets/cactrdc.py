@@ -50,6 +50,7 @@ def load(path: Path, calibration_rows: int = CALIBRATION_ROWS) -> Dataset:
         frame=frame,
         label=label,
         predictor_features=(),
+        predictor_categories=(),
         calibration_features=features,
         probe=features[-1],
         printed_bin_size=printed.BIN_SIZES[NAME],

@@ -24,7 +24,8 @@ class Split:
 class Dataset:
     """Rows (a polars frame) and the role of each column.
 
-    ``score`` names a prediction that comes with the data; else a GBDT is trained on ``predictor_features``.
+    ``score`` names a prediction that comes with the data; else a GBDT is trained on ``predictor_features``, of which
+    ``predictor_categories`` are no numbers.
     ``probe`` is a column that no calibrator sees: bins are divided by it to look for what they missed.
     ``shares`` are those of predictor, calibrator and test, by time (the order of rows) or at random.
     """
@@ -35,6 +36,7 @@ class Dataset:
     frame: Any
     label: str
     predictor_features: tuple[str, ...]
+    predictor_categories: tuple[str, ...]
     calibration_features: tuple[str, ...]
     probe: str
     printed_bin_size: int

@@ -59,6 +59,7 @@ def load(path: Path) -> Dataset:
         frame=frame,
         label="target",
         predictor_features=tuple(name for name in columns if name not in ("id", "target")),
+        predictor_categories=tuple(name for name in columns if name.endswith("_cat")),
         calibration_features=tuple(name for name in PAPER_FEATURES if name in columns),
         probe="ps_car_13",
         printed_bin_size=printed.BIN_SIZES[NAME],
