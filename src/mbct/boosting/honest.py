@@ -31,12 +31,14 @@ class HonestOptions:
     """The recipe's constants; each was chosen for robustness over many data sets, not tuned to one.
 
     ``leaves``: tree sizes tried in turn, a later one only while the best has at most ``short_ensemble`` trees.
-    ``overshoot``: the mean of several ensembles wants more trees than each of them alone.
+    ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above, where it costs nothing that can be measured and half the
+    time. ``overshoot``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
+    data are thinned to this many cells at random, so that time stays in hand.
     """
 
     max_trees: int = 600
     leaves: tuple[int, ...] = (15, 5)
-    rate: float = 0.1
+    rate: float | None = None
     tau: float = 10.0
     min_curvature: float = 3.0
     feature_share: float = 0.6
@@ -44,6 +46,8 @@ class HonestOptions:
     patience: int = 20
     short_ensemble: int = 200
     overshoot: float = 1.3
+    small_data: float = 30_000
+    most_cells: int = 2_000_000
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -53,14 +57,15 @@ class HonestOptions:
             raise ParameterError(
                 f"max_trees={self.max_trees!r} must be at least 1 and leaves={self.leaves!r} at least 2"
             )
-        if not 0.0 < self.rate <= 1.0:
+        if self.rate is not None and not 0.0 < self.rate <= 1.0:
             raise ParameterError(f"learning_rate={self.rate!r} must lie above 0 and at most at 1")
         if not 0.0 < self.feature_share <= 1.0:
             raise ParameterError(f"feature_share={self.feature_share!r} must lie above 0 and at most at 1")
 
-    def growth(self, max_leaves: int) -> HonestGrowth:
-        """Growth of one tree with that many leaves."""
-        return HonestGrowth(max_leaves, self.tau, self.min_curvature, self.rate)
+    def growth(self, max_leaves: int, n_rows: float) -> HonestGrowth:
+        """Growth of one tree with that many leaves on so many rows."""
+        rate = (0.1 if n_rows <= self.small_data else 0.2) if self.rate is None else self.rate
+        return HonestGrowth(max_leaves, self.tau, self.min_curvature, rate)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class FoldGrower:
     def __init__(self, parts: Parts, fold: int, max_leaves: int, options: HonestOptions):
         self.parts = parts
         self.options = options
-        self.growth = options.growth(max_leaves)
+        self.growth = options.growth(max_leaves, float(parts.count.sum()))
         self.grown_on = np.flatnonzero(parts.fold != fold).astype(np.int32)
         self.left_out = np.flatnonzero(parts.fold == fold).astype(np.int32)
         self.log_odds = parts.log_odds.copy()
@@ -221,7 +226,12 @@ def boost_honest(
     n_threads: int,
     on_round: Callable[[int], None] = lambda _: None,
 ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
-    """The trees of the honest ensemble, their steps averaged over folds; none where nothing is to be gained."""
+    """The trees of the honest ensemble, their steps averaged over folds; none where nothing is to be gained.
+
+    Cells must be in canonical order, which is a random one.
+    """
+    if len(cells) > options.most_cells:
+        cells = cells.select(np.arange(options.most_cells))
     parts = parts_of(cells, ordered, options.n_folds, options.seed)
     base = float(np.sum(parts.count * _log_loss(parts.log_odds, 0.0) - parts.label * parts.log_odds))
     best: Candidate | None = None

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mbct.binning.features import FeatureBins
+from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
 from mbct.boosting.honest import HonestOptions, boost_honest
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.paper import PaperOptions, boost_cells
@@ -21,8 +21,7 @@ from mbct.cells.cells import Cells
 from mbct.engines.columns import Columns, column_name
 from mbct.engines.memory import Categorical, encode, fit_bins
 from mbct.errors import DataError, ParameterError
-from mbct.progress import progress
-from mbct.tree.model import CalibrationTree
+from mbct.progress import Advance, progress
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -52,6 +51,8 @@ class MBCTCalibrator(Calibrator):
     max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
     learning_rate, n_folds : of preset "default".
+    size : of preset "default": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
+        what it learnt, "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the share of the correction kept.
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.
     n_threads : None uses every processor; the model does not depend on it.
@@ -76,6 +77,7 @@ class MBCTCalibrator(Calibrator):
         score_bins: int | None = None,
         score_by: str | None = None,
         min_category_rows: float | None = None,
+        size: str = "auto",
         learning_rate: float | None = None,
         n_folds: int | None = None,
         alpha: float = 0.05,
@@ -95,6 +97,7 @@ class MBCTCalibrator(Calibrator):
         self.score_bins = score_bins
         self.score_by = score_by
         self.min_category_rows = min_category_rows
+        self.size = size
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.alpha = alpha
@@ -117,20 +120,38 @@ class MBCTCalibrator(Calibrator):
         codes = encode(data.columns, bins, data.y_prob)
         level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
         cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
-        trees, self.trace_ = self._grow(cells, bins, chosen.growth)
-        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, trees, self.alpha)
-
-    def _grow(
-        self, cells: Cells, bins: FeatureBins, growth: PaperOptions | HonestOptions
-    ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
-        n_threads = self._threads()
+        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
         with progress("growing calibration trees") as advance:
-            if isinstance(growth, PaperOptions):
-                return boost_cells(cells, bins.names, growth, n_threads)
-            ordered = tuple(feature.ordered for feature in bins)
-            return boost_honest(cells, ordered, growth, n_threads, lambda _: advance(1))
+            self._grow(cells, chosen.growth, advance)
+
+    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions, advance: Advance) -> None:
+        """Fill the model with trees; the honest ensemble is said again in few of them, as ``size`` asks."""
+        n_threads, bins = self._threads(), self.model_.bins
+        self.fidelity_ = 1.0
+        if isinstance(growth, PaperOptions):
+            trees, self.trace_ = boost_cells(cells, bins.names, growth, n_threads)
+            self.model_ = self.model_.with_trees(trees)
+            return
+        ordered = tuple(feature.ordered for feature in bins)
+        trees, self.trace_ = boost_honest(cells, ordered, growth, n_threads, lambda _: advance(1))
+        self.model_ = self.model_.with_trees(trees)
+        options = self._distillation()
+        if options is None:
+            return
+        distilled = distil(cells, ordered, self.model_.total_step, options, advance)
+        if distilled.fidelity >= options.least_fidelity:
+            self.model_ = self.model_.with_trees(distilled.trees)
+            self.fidelity_ = distilled.fidelity
+
+    def _distillation(self) -> DistilOptions | None:
+        """How to say the ensemble again; None keeps it as it is."""
+        if self.size == "full" or len(self.model_.trees) <= COMPACT.stages[-1]:
+            return None
+        return COMPACT if self.size == "compact" else smaller_than(self.model_.n_rules)
 
     def _overrides(self) -> dict[str, Any]:
+        if self.size not in ("auto", "full", "compact"):
+            raise ParameterError(f"size={self.size!r} must be 'auto', 'full' or 'compact'")
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
@@ -160,11 +181,12 @@ class MBCTCalibrator(Calibrator):
         return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob)
 
     def _state(self) -> dict[str, Any]:
-        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict()}
+        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict(), "fidelity": self.fidelity_}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
+        self.fidelity_ = float(state["fidelity"])
 
 
 def _counted(data: TrainingData) -> TrainingData:

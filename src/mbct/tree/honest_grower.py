@@ -147,12 +147,13 @@ def _partition(
     nodes: _Nodes, node: int, codes: CodeMatrix, rows: npt.NDArray[np.int32], buffer: npt.NDArray[np.int32]
 ) -> int:
     """Put the node's rows of the left side first, keeping their order; returns where the right side begins."""
-    feature = nodes.candidate[node]
+    feature = np.uint64(nodes.candidate[node])
+    side = nodes.side[node]
     write = nodes.begin[node]
     held = 0
     for t in range(nodes.begin[node], nodes.end[node]):
         i = rows[t]
-        if nodes.side[node, codes[i, feature]] == 0:
+        if side[np.uint64(codes[np.uint64(i), feature])] == 0:
             rows[write] = i
             write += 1
         else:

@@ -46,6 +46,16 @@ class CalibrationTree:
         """Numbers of the nodes without children."""
         return np.flatnonzero(self.feature < 0).astype(np.int32)
 
+    def child_numbers(self, node: int) -> IntArray:
+        """Numbers of a node's children; none for a leaf."""
+        if self.feature[node] < 0:
+            return np.empty(0, dtype=np.int32)
+        later = self.table_start[node + 1 :]
+        inner = later[self.feature[node + 1 :] >= 0]
+        end = int(inner[0]) if len(inner) else len(self.table)
+        children = np.unique(self.table[self.table_start[node] : end])
+        return np.asarray(children[children != STOP])
+
     def children(self, node: int, n_codes: int) -> dict[int, list[int]]:
         """Children of an inner node, each with the codes that lead to it, in the order of their numbers."""
         start = int(self.table_start[node])
