@@ -47,9 +47,7 @@ def run_day(
     In the second-price auction a click costs the least bid that would have won: the runner-up's bid × pCTR over the
     winner's pCTR. Both have a reserve price.
     """
-    return Day(
-        *_run(views.candidate, ranked_by, views.luck < truth, bid, budget, pricing == "first-price", RESERVE)
-    )
+    return Day(*_run(views.candidate, ranked_by, views.luck < truth, bid, budget, pricing == "first-price", RESERVE))
 
 
 @kernel

@@ -46,9 +46,7 @@ class World:
         def moved(values: FloatArray) -> FloatArray:
             return values + rng.normal(0.0, _DRIFT, values.shape)
 
-        return replace(
-            self, quality=moved(self.quality), by_device=moved(self.by_device), by_age=moved(self.by_age)
-        )
+        return replace(self, quality=moved(self.quality), by_device=moved(self.by_device), by_age=moved(self.by_age))
 
     def log_odds(self, views: "Views", category: IntArray) -> FloatArray:
         """Log-odds of a click for each candidate of each page view."""

@@ -85,7 +85,9 @@ def _words(tests: list[dict[str, Any]]) -> str:
         gained = mbct.n > 1 and mbct.mean - mbct.half_width(of_mean=True) > 0
         ahead = "above" if mbct.mean > isotonic.mean else "not above"
         sure = "a gain beyond chance" if gained else "not beyond chance"
-        said.append(f"{_HEADINGS[metric]} {_percent(mbct)} ({sure}; {ahead} isotonic regression's {_percent(isotonic)})")
+        said.append(
+            f"{_HEADINGS[metric]} {_percent(mbct)} ({sure}; {ahead} isotonic regression's {_percent(isotonic)})"
+        )
     return f"MBCT as printed against no calibration: {'; '.join(said)}. The paper reports a gain in all three, each above isotonic regression's."
 
 

@@ -133,7 +133,9 @@ def _dot(axis: Any, x: float, ratio: float | None, highest: float, colour: str) 
 def draw_growth(path: Path, repetition: dict[str, Any]) -> None:
     """The top three layers of the first tree: local loss in blue, global loss in orange (Figure 7)."""
     layers = _layers(repetition["growth"]["splits"])
-    position = {record["node"]: (i, depth, len(layer)) for depth, layer in enumerate(layers) for i, record in enumerate(layer)}
+    position = {
+        record["node"]: (i, depth, len(layer)) for depth, layer in enumerate(layers) for i, record in enumerate(layer)
+    }
     with figure(path, 1, 1, (10.0, 1.2 + 1.35 * max(len(layers), 1))) as (drawn, axes):
         axis = axes[0, 0]
         axis.set_axis_off()
@@ -182,7 +184,12 @@ def _draw_node(axis: Any, record: dict[str, Any], x: float, y: float) -> None:
     lines = (
         (0.165, record["feature"], "black", "bold"),
         (0.055, f"{record['count']:,.0f} rows, {record['n_children']} children", "#444444", "normal"),
-        (-0.055, f"{1e4 * record['node_loss_before']:.2f} → {1e4 * record['node_loss_after']:.2f}", COLOURS["blue"], "normal"),
+        (
+            -0.055,
+            f"{1e4 * record['node_loss_before']:.2f} → {1e4 * record['node_loss_after']:.2f}",
+            COLOURS["blue"],
+            "normal",
+        ),
         (-0.165, f"{1e4 * record['ensemble_loss']:.3f}", COLOURS["orange"], "normal"),
     )
     for dy, text, colour, weight in lines:

@@ -53,9 +53,7 @@ def _part(settings: Settings, name: str, digest: str, repetition: int) -> Part:
 
 
 def _measure(settings: Settings, parameters: dict[str, Any]) -> dict[str, Any]:
-    dataset = load(
-        parameters["dataset"], settings.data, parameters["n_rows"], thin_whole=parameters["thin_whole"]
-    )
+    dataset = load(parameters["dataset"], settings.data, parameters["n_rows"], thin_whole=parameters["thin_whole"])
     seed, repetition = parameters["seed"], parameters["repetition"]
     case = make_case(dataset, seed, repetition)
     fitted = {name: make().fit(case.train, case.train_label) for name, make in calibrators(case, seed).items()}

@@ -114,16 +114,19 @@ def _claim(name: str, means: dict[str, dict[str, float]]) -> str:
 def _verdict(datasets: dict[str, list[dict[str, Any]]]) -> str:
     def count(method: str, metric: str, sign: float) -> int:
         return sum(
-            all(
-                sign * score(r, method, metric).mean <= sign * score(r, m, metric).mean
-                for m in ("base", *COMPETITORS)
-            )
+            all(sign * score(r, method, metric).mean <= sign * score(r, m, metric).mean for m in ("base", *COMPETITORS))
             for r in datasets.values()
         )
 
     n = len(datasets)
     rows = [
-        [TITLES[m], *(f"{count(m, k, s)} of {n}" for k, s in (("mvce", 1.0), ("auc", -1.0), ("log_loss", 1.0), ("field_error", 1.0)))]
+        [
+            TITLES[m],
+            *(
+                f"{count(m, k, s)} of {n}"
+                for k, s in (("mvce", 1.0), ("auc", -1.0), ("log_loss", 1.0), ("field_error", 1.0))
+            ),
+        ]
         for m in (MBCT, ONE_TREE, DEFAULT)
     ]
     return (

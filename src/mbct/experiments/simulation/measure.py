@@ -21,9 +21,7 @@ def parts(settings: Settings) -> list[Part]:
     bins = (4, 32, 128) if settings.quick else (4, 8, 16, 32, 64, 128, 256)
     repetitions = 20 if settings.quick else 200
     views = 20 if settings.quick else 100
-    return [
-        _part(simulation, n, bins, repetitions, views, settings.seed) for simulation in SIMULATIONS for n in sizes
-    ]
+    return [_part(simulation, n, bins, repetitions, views, settings.seed) for simulation in SIMULATIONS for n in sizes]
 
 
 def _part(simulation: Simulation, n: int, bins: tuple[int, ...], repetitions: int, views: int, seed: int) -> Part:
