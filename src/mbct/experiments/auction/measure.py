@@ -21,10 +21,9 @@ KINDS = ("segment", "common")
 
 def parts(settings: Settings) -> list[Part]:
     """For each pricing and market: the test of fifteen days, and the sweep over the predictor's error."""
-    n_markets = 2 if settings.quick else 4
     return [
         _part(settings, pricing, number, kind)
-        for number in range(n_markets)
+        for number in range(settings.repetitions)
         for pricing in get_args(Pricing)
         for kind in ("test", "sweep")
     ]
@@ -35,7 +34,7 @@ def _part(settings: Settings, pricing: Pricing, number: int, kind: str) -> Part:
         "pricing": pricing,
         "market": number,
         "seed": settings.seed,
-        "views": 1500 if settings.quick else 10_000,
+        "views": 1500 if settings.quick else 8_000,
         "candidates": N_CANDIDATES,
     }
     if kind == "sweep":
@@ -44,7 +43,7 @@ def _part(settings: Settings, pricing: Pricing, number: int, kind: str) -> Part:
         )
     parameters |= {
         "days": 3 if settings.quick else 15,
-        "rest_views": 6000 if settings.quick else 25_000,
+        "rest_views": 6000 if settings.quick else 12_000,
         "min_bin_size": 500 if settings.quick else 1000,
         "half_life_days": HALF_LIFE_DAYS,
         "nightly_default": NIGHTLY_DEFAULT,
@@ -114,7 +113,7 @@ def account(
         "auc": float(auc(clicked.astype(np.float64), ranked)) if 0 < clicked.sum() < len(clicked) else 0.5,
         "candidate_auc": float(auc((views.luck < truth).astype(np.float64).ravel(), used.ravel())),
         "tce": float(tce(truth.ravel(), used.ravel())),
-        "shown_bias": float(ranked.mean() / truth[rows, shown].mean()),
+        "shown_bias": float(ranked.sum() / truth[rows, shown].sum()) if len(rows) else 1.0,
         "exhausted": float(np.mean(day.left < bids_floor(market, budget))),
     }
 

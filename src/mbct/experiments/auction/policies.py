@@ -67,7 +67,7 @@ class NightlyIsotonic:
 
 
 class NightlyMBCT:
-    """Buckets C and D: bins from the first day; then only cells are kept, faded and added to; trees from cells alone."""
+    """Buckets C and D: bins from the first day; then only cells are kept, faded and added to, and trees grown anew."""
 
     def __init__(self, preset_name: str, options: dict[str, object]) -> None:
         self.preset = preset(preset_name, options)

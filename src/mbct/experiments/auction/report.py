@@ -36,27 +36,35 @@ def report(results: dict[str, dict[str, Any]], out: Path, parts: list[Part]) -> 
             f"![Buckets by day, {pricing}](figures/auction-days-{pricing}.svg)"
         )
     draw_sweep(out / "figures" / "auction-error.svg", results)
-    sections.append(_sweep_words(results))
+    sections.append(_sweep_words())
     return "\n\n".join(sections)
 
 
 def _introduction(settings: dict[str, Any], n_markets: int) -> str:
     return (
         "## 4. The online test, simulated (Section 5.6)\n\n"
-        "**This is a simulation.** The paper's test ran on live traffic that nobody else has; here a market is drawn at "
+        "**This is a simulation.** The paper's test ran on live traffic that nobody else has; here a market is "
+        "drawn at "
         "random and nothing in it was fitted to the paper's numbers, so only directions can be compared, not sizes.\n\n"
         f"What it assumes: {settings['candidates']} of 40 advertisers compete for each page view; the ad with the "
         "highest bid × pCTR is shown, an advertiser pays for clicks only and takes part while the day's budget covers "
         "the bid; in the second-price auction advertisers bid a click's value and pay the least bid that would have "
-        f"won, in the first-price auction they bid {SHADING:.0%} of the value and pay it (reserve {RESERVE:.2f}); bids do not react "
-        "to the calibration. True click rates depend on ad, device × category, age × category, area and slot, and drift "
-        "daily. The base predictor knows the first day's world with noise, one error common to all ads, and one for each "
+        f"won, in the first-price auction they bid {SHADING:.0%} of the value and pay it (reserve {RESERVE:.2f}); "
+        "bids do not react "
+        "to the calibration. True click rates depend on ad, device × category, age × category, area and slot, and "
+        "drift "
+        "daily. The base predictor knows the first day's world with noise, one error common to all ads, and one for "
+        "each "
         "pair of device and category.\n\n"
-        f"{n_markets} markets, {settings['days']} days, {settings['views']:,} page views a day in each bucket. Buckets B, C and D are "
-        f"retrained every night on the log of {settings['rest_views']:,} other page views, ranked by the base, older days "
-        f"fading with a half-life of {HALF_LIFE_DAYS:g} days: B on rows, C and D on cells alone, merged and faded day by "
+        f"{n_markets} markets, {settings['days']} days, {settings['views']:,} page views a day in each bucket. "
+        "Buckets B, C and D are "
+        f"retrained every night on the log of {settings['rest_views']:,} other page views, ranked by the base, "
+        "older days "
+        f"fading with a half-life of {HALF_LIFE_DAYS:g} days: B on rows, C and D on cells alone, merged and faded "
+        "day by "
         f"day. D is our default preset in larger steps (rate {NIGHTLY_DEFAULT['rate']}, at most "
-        f"{NIGHTLY_DEFAULT['max_trees']} trees). A log holds only ads that were shown, so all of them learn from a biased "
+        f"{NIGHTLY_DEFAULT['max_trees']} trees). A log holds only ads that were shown, so all of them learn from a "
+        "biased "
         "sample, as in life. “±” is the 95 % interval of the mean over markets."
     )
 
@@ -88,13 +96,17 @@ def _words(tests: list[dict[str, Any]]) -> str:
         said.append(
             f"{_HEADINGS[metric]} {_percent(mbct)} ({sure}; {ahead} isotonic regression's {_percent(isotonic)})"
         )
-    return f"MBCT as printed against no calibration: {'; '.join(said)}. The paper reports a gain in all three, each above isotonic regression's."
+    return (
+        f"MBCT as printed against no calibration: {'; '.join(said)}. The paper reports a gain in all three, each above "
+        "isotonic regression's."
+    )
 
 
-def _sweep_words(results: dict[str, dict[str, Any]]) -> str:
+def _sweep_words() -> str:
     return (
         "### What a calibration error costs\n\n"
-        "One day of each market ranked by the base with its error scaled from nothing to twice its size, relative to the "
+        "One day of each market ranked by the base with its error scaled from nothing to twice its size, relative "
+        "to the "
         "same day ranked by the true probabilities. An error that is the same for all ads changes no ranking, whatever "
         "its size: it moves the TCE and hardly the outcome. An error that differs between segments gives page views to "
         "the wrong ads. That is why a monotone map such as isotonic regression can mend the TCE and yet, but for "

@@ -1,6 +1,7 @@
 """Days summed to the ratios that are compared between buckets."""
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from mbct.experiments.spread import Spread, spread
@@ -39,6 +40,6 @@ def mean_error(tests: list[dict[str, Any]], bucket: str) -> Spread:
 
 def daily(tests: list[dict[str, Any]], bucket: str, metric: str) -> list[float]:
     """Mean over markets of each day's ratio."""
-    ratio = RATIOS.get(metric, lambda t: t[metric])
+    ratio: Callable[[Totals], float] = RATIOS.get(metric, itemgetter(metric))
     n_days = len(tests[0]["days"][bucket])
     return [sum(ratio(t["days"][bucket][d]) for t in tests) / len(tests) for d in range(n_days)]

@@ -149,7 +149,8 @@ def draw_growth(path: Path, repetition: dict[str, Any]) -> None:
                         axis.plot([x, cx], [y - 0.26, cy + 0.26], color="#aaaaaa", lw=1.0)
                 _draw_node(axis, record, x, y)
         drawn.suptitle(
-            f"{repetition['dataset']['title']}: the first tree's top layers (at most {_PER_LAYER} largest splits of each). "
+            f"{repetition['dataset']['title']}: the first tree's top layers (at most {_PER_LAYER} largest splits of "
+            "each). "
             "Local MVCE before → after in blue, global MVCE after the split in orange, ×10⁻⁴",
             fontsize=9,
         )

@@ -1,5 +1,6 @@
 """The README's section on the in-depth figures."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def _subgroups(datasets: dict[str, list[dict[str, Any]]], out: Path) -> str:
         "whether the rows were used in training. We take test rows and three divisions; the random one shows the noise "
         "that rows alone bring. Mean |prediction − label rate| of the parts over all bins, relative to the mean label "
         "rate:\n\n"
-        f"{text}\n\nMBCT has more and smaller bins than the histogram's, hence noisier parts: compare each row with its "
+        f"{text}\n\nMBCT has more and smaller bins than the histogram's, hence noisier parts: compare each row with "
+        "its "
         f"own last column.\n\n{pictures}"
     )
 
@@ -94,7 +96,7 @@ def _growth(datasets: dict[str, list[dict[str, Any]]]) -> str:
         losses = [record["ensemble_loss"] for record in growth["splits"]]
         rounds = growth["rounds"]
         kept = sum(record["kept"] for record in rounds)
-        fell = sum(after <= before for before, after in zip(losses, losses[1:], strict=False))
+        fell = sum(after <= before for before, after in pairwise(losses))
         falls.append(
             [
                 repetitions[0]["dataset"]["title"],

@@ -28,10 +28,9 @@ _QUICK_ROWS, _FULL_ROWS = 15_000, 200_000
 
 def parts(settings: Settings) -> list[Part]:
     """One part for each data set and repetition."""
-    repetitions = 1 if settings.quick else 5
     return [
         _part(settings, name, digest, repetition)
-        for repetition in range(repetitions)
+        for repetition in range(settings.repetitions)
         for name, digest in present(settings.data).items()
     ]
 
@@ -112,7 +111,7 @@ def _by_bin_size(case: Case, calibrated: dict[str, FloatArray]) -> dict[str, Any
 
 
 def _growth(model: Calibrator) -> dict[str, Any]:
-    """The splits in the top layers of the first tree, each with its children, and the loss before and after each tree."""
+    """The splits in the top layers of the first tree with their children, and the loss around each tree."""
     assert isinstance(model, MBCTCalibrator)
     trace, ensemble = model.trace_, model.model_
     splits = []

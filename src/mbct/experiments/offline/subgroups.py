@@ -14,7 +14,7 @@ from mbct.validation import FloatArray
 
 N_BINS, N_GROUPS = 5, 4
 DIVISIONS = ("prediction", "probe", "random")
-"""The paper does not say how a bin is divided: by the base prediction, by a column unseen by both methods, at random."""
+"""The paper does not say how: by the base prediction, by a column that neither method saw, at random."""
 
 
 def leaves(model: MBCTCalibrator, frame: Any, score: FloatArray) -> npt.NDArray[np.int64]:
@@ -22,7 +22,8 @@ def leaves(model: MBCTCalibrator, frame: Any, score: FloatArray) -> npt.NDArray[
     ensemble = model.model_
     if not ensemble.trees:
         return np.zeros(len(score), np.int64)
-    return ensemble.trees[0].apply(encode(read_columns(frame), ensemble.bins, score)).astype(np.int64)
+    leaf: npt.NDArray[np.int64] = ensemble.trees[0].apply(encode(read_columns(frame), ensemble.bins, score))
+    return leaf
 
 
 def subgroup_ratios(case: Case, fitted: dict[str, Calibrator], seed: int) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def report(results: Results, out: Path) -> str:
 def _introduction(n: int) -> str:
     return (
         "## 2. The main table (Section 5.4)\n\n"
-        "A gradient-boosted forest (LightGBM, 100 trees of 15 leaves; the paper names no settings) is trained on the first "
+        "A gradient-boosted forest (LightGBM, 100 trees of 15 leaves; the paper names no settings) is trained on "
+        "the first "
         "part of each data set, the calibrators on the second, and all numbers are from the third. MBCT as printed "
         "has depth 5, at most 8 trees, the printed bin size, the prediction in 100 equal-width buckets. MVCE uses 100 "
         "shuffled views with bins of that size. "
@@ -61,7 +62,8 @@ def _sizes(datasets: dict[str, list[dict[str, Any]]]) -> str:
         if r[0]["dataset"]["bin_size"] < r[0]["dataset"]["printed_bin_size"]
     ]
     note = (
-        f"\n\nBins were made smaller than printed where the calibrator's rows would fill fewer than thirty: {listed(small)}."
+        "\n\nBins were made smaller than printed where the calibrator's rows would fill fewer than thirty: "
+        f"{listed(small)}."
         if small
         else ""
     )
@@ -91,7 +93,8 @@ def _words(name: str, repetitions: list[dict[str, Any]]) -> str:
     difference, wins = gain(repetitions, MBCT, against, "mvce")
     n = len(repetitions)
     return (
-        f"Lowest mean MVCE: {TITLES[lowest]}; highest AUC: {TITLES[highest]}; lowest log loss: {TITLES[best_log_loss]}. "
+        f"Lowest mean MVCE: {TITLES[lowest]}; highest AUC: {TITLES[highest]}; lowest log loss: "
+        f"{TITLES[best_log_loss]}. "
         f"MBCT as printed against the best competitor by MVCE ({TITLES[against]}): "
         f"{difference.text(5, sign=True)}, lower in {wins} of {n} repetitions. "
         f"{_claim(name, means)}"

@@ -71,10 +71,10 @@ def _section(simulation: Simulation, by_size: dict[int, dict[str, Any]]) -> str:
         f"![{simulation.title}: curves](figures/metrics-{simulation.name}-curves.svg)\n\n"
         f"![{simulation.title}: heat maps](figures/metrics-{simulation.name}-heat-maps.svg)"
     )
-    return f"### {simulation.title}\n\n{_words(simulation, by_size)}\n\n{figures}"
+    return f"### {simulation.title}\n\n{_words(by_size)}\n\n{figures}"
 
 
-def _words(simulation: Simulation, by_size: dict[int, dict[str, Any]]) -> str:
+def _words(by_size: dict[int, dict[str, Any]]) -> str:
     largest = by_size[max(by_size)]
     truths, bias = largest["references"], largest["bias"]
     value = largest["metrics"][f"mvce-{CURVE_BINS}"]["mean"]

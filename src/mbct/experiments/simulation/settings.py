@@ -50,7 +50,7 @@ class Simulation:
 
     def tce(self, norm: float) -> float:
         """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce), without sampling."""
-        return self.expectation(lambda c: np.abs(self.truth(c) - c) ** norm) ** (1.0 / norm)
+        return float(self.expectation(lambda c: np.abs(self.truth(c) - c) ** norm) ** (1.0 / norm))
 
     def bias(self) -> float:
         """E[f(X)] − E[Y]: all that a shuffled bin can see of the error."""
