@@ -14,7 +14,19 @@ from mbct.cli.main import app
 from mbct.cli.shell import Command
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
-MODULES = ("mbct", "mbct.metrics", "mbct.calibrators", "mbct.simulation", "mbct.errors")
+MODULES = (
+    "mbct",
+    "mbct.metrics",
+    "mbct.calibrators",
+    "mbct.engines",
+    "mbct.store",
+    "mbct.export",
+    "mbct.plots",
+    "mbct.report",
+    "mbct.serving",
+    "mbct.simulation",
+    "mbct.errors",
+)
 """What users import from; ``__all__`` says which names are public, else every class and function defined there."""
 WIDTH = 100
 

@@ -31,10 +31,12 @@ def test_help_lists_every_command(tmp_path: Path):
     assert "..." not in done.out.split("Commands:")[1]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command", [*sorted(set(COMMANDS) - {"cells"}), "cells aggregate", "cells merge", "cells window"]
+)
 @pytest.mark.parametrize("run", [mbct, mbct_on_terminal])
 def test_every_command_has_help_with_examples(command: str, run, tmp_path: Path):
-    done = run(command, "--help", cwd=tmp_path)
+    done = run(*command.split(), "--help", cwd=tmp_path)
     assert done.code == 0
     assert f"mbct {command}" in done.out.split("Examples:")[1]
 

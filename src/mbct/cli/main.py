@@ -32,10 +32,13 @@ COMMANDS = {
     "report": "mbct.cli.report",
     "rules": "mbct.cli.rules",
     "export": "mbct.cli.export",
+    "cells": "mbct.cli.cells",
+    "refresh": "mbct.cli.refresh",
     "publish": "mbct.cli.publish",
     "rollback": "mbct.cli.publish",
     "serve": "mbct.cli.serve",
     "simulate": "mbct.cli.simulate",
+    "reproduce": "mbct.cli.reproduce",
     "demo": "mbct.cli.demonstration",
 }
 

@@ -12,7 +12,10 @@ PUBLISH_EXAMPLES = (
 ROLLBACK_EXAMPLES = (
     "mbct rollback redis://localhost:6379",
     "mbct rollback redis://localhost:6379 --name clicks --to 3f9a1c0d2b4e",
+    "mbct rollback cells",
 )
+
+_REDIS = ("redis://", "rediss://", "unix://")
 
 url_argument = click.argument("url", envvar="MBCT_REDIS", metavar="URL")
 name_option = click.option("--name", default="default", show_default=True, help="Which model, if Redis holds several.")
@@ -42,13 +45,20 @@ def publish(model: str, url: str, name: str, keep: int, note: str, rules: bool, 
 @click.option("--to", metavar="VERSION", help="Version to go back to; the one before the current if not given.")
 @json_option
 def rollback(url: str, name: str, to: str | None, as_json: bool) -> None:
-    """Go back to an earlier version in Redis.
+    """Go back to an earlier version of a model.
 
-    URL may also stand in the variable MBCT_REDIS, where its password is not seen by others.
+    URL is a Redis, or the store of cells that 'mbct refresh' keeps its models in. It may also stand in the variable
+    MBCT_REDIS, where its password is not seen by others.
     """
-    from mbct.serving import rollback as roll_back
+    if url.startswith(_REDIS):
+        from mbct.serving import rollback as roll_back
 
-    _say(roll_back(url, name=name, to=to), name, as_json=as_json)
+        version = roll_back(url, name=name, to=to)
+    else:
+        from mbct.store import CellStore, ModelShelf
+
+        version = ModelShelf(CellStore(url)).roll_back(to)
+    _say(version, name, as_json=as_json)
 
 
 def _say(version: str, name: str, *, as_json: bool) -> None:
