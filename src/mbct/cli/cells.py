@@ -5,16 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import (
-    data_argument,
-    json_option,
-    label_option,
-    labelled_data,
-    names_option,
-    score_option,
-    sql_option,
-    weight_option,
-)
+from mbct.cli.options import features_options, json_option, labelled, labelled_data
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json
 from mbct.files import write_atomically
@@ -42,17 +33,11 @@ def cells() -> None:
 
 
 @command(examples=AGGREGATE_EXAMPLES)
-@data_argument
+@labelled
 @store_option
 @click.option("--day", required=True, metavar="YYYY-MM-DD", help="Day of these rows.")
 @click.option("--batch", help="Name of these rows, so that they count once; the name of DATA if not given.")
-@label_option
-@score_option
-@weight_option
-@names_option("--features", "Columns that may explain the bias; all others are left out.")
-@names_option("--exclude", "Columns to leave out.")
-@sql_option
-@json_option
+@features_options
 def aggregate(
     data: str | None,
     store: str,

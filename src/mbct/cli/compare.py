@@ -4,16 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from mbct.cli.options import (
-    data_argument,
-    json_option,
-    label_option,
-    labelled_data,
-    names_option,
-    score_option,
-    sql_option,
-    weight_option,
-)
+from mbct.cli.options import features_options, labelled, labelled_data, names_option
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (
@@ -24,17 +15,11 @@ EXAMPLES = (
 
 
 @command(examples=EXAMPLES)
-@data_argument
-@label_option
-@score_option
-@weight_option
-@names_option("--features", "Columns that may explain the bias; all others are left out.")
-@names_option("--exclude", "Columns to leave out.")
+@labelled
+@features_options
 @names_option("--methods", "Methods to compare; all that need no setting if not given.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the folds.")
-@sql_option
-@json_option
 def compare(
     data: str | None,
     label: str | None,

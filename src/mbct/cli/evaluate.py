@@ -7,16 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.gates import Verdict, parse_gate
-from mbct.cli.options import (
-    data_argument,
-    json_option,
-    label_option,
-    labelled_data,
-    names_option,
-    score_option,
-    sql_option,
-    weight_option,
-)
+from mbct.cli.options import labelled, labelled_data, names_option
 from mbct.cli.roles import Roles, require
 from mbct.cli.shell import command, note, print_json, print_table
 
@@ -34,16 +25,11 @@ MEASURED_BY = ("field_ece", "field_rce")
 
 
 @command(examples=EXAMPLES)
-@data_argument
-@label_option
-@score_option
-@weight_option
+@labelled
 @click.option("--model", metavar="FILE", help="Judge this model's calibrated probabilities beside the score.")
 @names_option("--by", "Columns whose values are judged one by one.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
-@sql_option
-@json_option
 @click.pass_context
 def evaluate(
     ctx: click.Context,

@@ -5,17 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import (
-    data_argument,
-    json_option,
-    label_option,
-    labelled_data,
-    names_option,
-    score_option,
-    settings_option,
-    sql_option,
-    weight_option,
-)
+from mbct.cli.options import features_options, labelled, labelled_data, settings_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, print_json
 from mbct.errors import ParameterError
@@ -37,20 +27,14 @@ EXAMPLES = (
 
 
 @command(examples=EXAMPLES)
-@data_argument
-@label_option
-@score_option
-@weight_option
-@names_option("--features", "Columns that may explain the bias; all others are left out.")
-@names_option("--exclude", "Columns to leave out.")
+@labelled
+@features_options
 @click.option("--method", default="mbct", show_default=True, help="Calibration method; see 'mbct compare'.")
 @click.option(
     "--preset", type=click.Choice(["default", "paper"]), help="Of method mbct: grown honestly, or as printed."
 )
 @settings_option("Parameter of the method.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
-@sql_option
-@json_option
 def fit(
     data: str | None,
     label: str | None,

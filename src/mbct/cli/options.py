@@ -20,6 +20,19 @@ weight_option = click.option("--weight", metavar="COLUMN", help="Column of row w
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
 
 
+def labelled(function: Function) -> Function:
+    """Options of a command that takes labelled rows: DATA, --sql, --label, --score, --weight, --json."""
+    for option in (json_option, sql_option, weight_option, score_option, label_option, data_argument):
+        function = option(function)
+    return function
+
+
+def features_options(function: Function) -> Function:
+    """Options that choose the columns that may explain a bias."""
+    function = names_option("--exclude", "Columns to leave out.")(function)
+    return names_option("--features", "Columns that may explain the bias; all others are left out.")(function)
+
+
 def names(_: click.Context, __: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
     """Values of an option that may be repeated or hold names between commas."""
     return tuple(name.strip() for given in value for name in given.split(",") if name.strip())

@@ -5,15 +5,7 @@ import sys
 
 import click
 
-from mbct.cli.options import (
-    data_argument,
-    json_option,
-    label_option,
-    labelled_data,
-    score_option,
-    sql_option,
-    weight_option,
-)
+from mbct.cli.options import labelled, labelled_data
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (
@@ -24,14 +16,9 @@ EXAMPLES = (
 
 @command(examples=EXAMPLES)
 @click.argument("model")
-@data_argument
-@label_option
-@score_option
-@weight_option
+@labelled
 @click.option("--title", help="Heading of the page.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="HTML file to write.")
-@sql_option
-@json_option
 def report(
     model: str,
     data: str | None,
