@@ -191,6 +191,19 @@ def biased_clicks(seed: int, n_rows: int, *, calibrated: bool = False) -> Simula
 _TYPED_VALUES: dict[str, tuple[Any, ...]] = {"date": DAYS, "datetime": MOMENTS, "number": AMOUNTS}
 
 
+def one_split_model(feature: CategoryBins, pattern: Pattern = "odds") -> CalibrationEnsemble:
+    """One tree with a leaf for each known value of one category; missing and unseen values stop at the root."""
+    n = feature.n_values
+    tree = CalibrationTree(
+        np.array([1, *[-1] * n], np.int32),
+        np.zeros(n + 1, np.int64),
+        np.array([*range(1, n + 1), -1, -1], np.int32),
+        np.linspace(0.1, 2.0, n + 1),
+        *(np.ones(n + 1) for _ in range(3)),
+    )
+    return CalibrationEnsemble("score", pattern, FeatureBins((NumberBins("score", ()), feature)), (tree,))
+
+
 def wide_model(
     seed: int, pattern: Pattern = "odds", n_trees: int = 32, n_leaves: int = 32, n_values: int = 3000
 ) -> CalibrationEnsemble:

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_model, random_rows, reference, wide_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from builders import one_split_model, random_model, random_rows, reference, wide_model
+from mbct.binning.features import CategoryBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.branches import used_features
-from mbct.tree.model import CalibrationTree
 
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 Calibrate = Callable[[dict[str, Any]], float]
@@ -103,28 +102,16 @@ def test_a_missing_prediction_stays_missing(compile_model: Any) -> None:
     assert np.isnan(compile_model(model)({"score": None, "number 0": 1.0}))
 
 
-def one_split(bins: CategoryBins) -> CalibrationEnsemble:
-    n = bins.n_values
-    tree = CalibrationTree(
-        np.array([1, *[-1] * n], np.int32),
-        np.zeros(n + 1, np.int64),
-        np.array([*range(1, n + 1), -1, -1], np.int32),
-        np.linspace(-1.0, 1.0, n + 1),
-        *(np.ones(n + 1) for _ in range(3)),
-    )
-    return CalibrationEnsemble("score", "odds", FeatureBins((NumberBins("score", ()), bins)), (tree,))
-
-
 def test_texts_and_names_that_c_could_misread(compile_model: Any) -> None:
     values = ("??/", '"', "\\", "\n", "\x01", "é", "x" * 5000, "é" * 3000, "%d", "", "12", "\x7f")
-    model = one_split(CategoryBins("*/ int /* ??/ double", values))
+    model = one_split_model(CategoryBins("*/ int /* ??/ double", values))
     rows = {"score": [0.5] * 14, "*/ int /* ??/ double": [*values, "unknown", None]}
     np.testing.assert_allclose(calibrated(compile_model(model), rows), reference(model, rows), rtol=1e-14)
 
 
 def test_the_whole_range_of_64_bits(compile_model: Any) -> None:
     values = (-(2**63), 2**63 - 1, 2**53, 2**53 + 1, 0)
-    model = one_split(CategoryBins("id", tuple(map(str, values)), "integer"))
+    model = one_split_model(CategoryBins("id", tuple(map(str, values)), "integer"))
     rows = {"score": [0.5] * 7, "id": [*values, 5, None]}
     np.testing.assert_allclose(calibrated(compile_model(model), rows), reference(model, rows), rtol=1e-14)
 

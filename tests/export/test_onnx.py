@@ -4,10 +4,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders import random_model, random_rows, reference, wide_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_model, random_rows, reference, wide_model
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.export import export_model

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from builders import random_model, random_rows, reference, wide_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import random_model, random_rows, reference, wide_model
 from mbct.binning.keys import category_key
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.export import export_model, standalone
@@ -85,7 +85,11 @@ def test_only_features_that_trees_look_at_are_needed() -> None:
     [
         *("a", "", 3, 3.0, -0.0, True, 2.5, 1e300, 2**70, float("inf"), None, float("nan"), b"caf\xc3\xa9"),
         *(Decimal("1.50"), Decimal("NaN"), pd.NA, pd.NaT, pd.Timestamp("2024-01-02 03:04:05.5")),
-        *(datetime.date(2024, 1, 2), datetime.datetime(2024, 1, 2, 3), datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)),
+        *(
+            datetime.date(2024, 1, 2),
+            datetime.datetime(2024, 1, 2, 3),
+            datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC),
+        ),
         *(np.int64(7), np.float32(0.1), np.float64(4.0), np.bool_(True), np.str_("x"), np.bytes_(b"y")),
         *(np.datetime64("2024-01-02T03:04:05.123456789"), np.datetime64("NaT"), np.datetime64("2024-01-02")),
     ],

@@ -1,4 +1,4 @@
-"""A tree as nested decisions over raw values, without what no row can reach: what SQL, LightGBM and PMML are made of."""
+"""A tree as nested decisions without what no row can reach: what SQL, LightGBM text and PMML are made of."""
 
 import math
 from collections.abc import Iterator

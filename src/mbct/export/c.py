@@ -49,7 +49,9 @@ def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
     names = identifiers(model.bins[j].name for j in used)
     fields = [Field(model.bins[j], name, _kind(model.bins[j])) for j, name in zip(used, names, strict=True)]
     declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
-    body = _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
+    body = (
+        _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
+    )
     return "\n".join([declarations, *body, "#endif"]) + "\n"
 
 
@@ -83,40 +85,42 @@ def _walk(model: CalibrationEnsemble, used: list[int], fields: list[Field], pref
 
 def _encoder_call(field: Field) -> str:
     bins, value = field.bins, f"row->{field.name}"
-    if field.kind == "number":
-        return f"code_of_number({value}, edges_{field.name}, {bins.n_values - 1})"
-    keys = len(_known_keys(field))
-    return f"code_of_{field.kind}({value}, keys_{field.name}, codes_{field.name}, {keys}, {bins.n_values})"
+    if isinstance(bins, NumberBins):
+        return f"code_of_number({value}, edges_{field.name}, {len(bins.edges)})"
+    n_keys = len(_texts(bins) if field.kind == "text" else _numbers(field.kind, bins))
+    return f"code_of_{field.kind}({value}, keys_{field.name}, codes_{field.name}, {n_keys}, {bins.n_values})"
 
 
 def _tables_of_field(field: Field) -> Iterator[str]:
-    if isinstance(field.bins, NumberBins):
-        yield from _array("double", f"edges_{field.name}", map(_double, field.bins.edges))
-        return
-    keys = sorted(_known_keys(field).items())
-    if field.kind == "text":
-        yield from _texts(field.name, [key for key, _ in keys])
-    elif field.kind == "real":
-        yield from _array("double", f"keys_{field.name}", (_double(float(key)) for key, _ in keys))
-    else:
-        kind = "long long" if field.kind == "integer" else "int"
-        yield from _array(kind, f"keys_{field.name}", (_integer(int(key)) for key, _ in keys))
-    yield from _array("int", f"codes_{field.name}", (str(code) for _, code in keys))
-
-
-def _known_keys(field: Field) -> dict[bytes | float | int, int]:
-    """Each known value as C compares it, with its code; a text with a zero byte inside is no C string."""
     bins = field.bins
-    if not isinstance(bins, CategoryBins):
-        return {}
-    known = {value: code for code, value in enumerate(bins.values)}
+    if isinstance(bins, NumberBins):
+        yield from _array("double", f"edges_{field.name}", map(_double, bins.edges))
+        return
     if field.kind == "text":
-        return {value.encode(): code for value, code in known.items() if "\0" not in value}
-    if field.kind == "real":
-        return {number_of(bins, value): code for value, code in known.items()}
-    if field.kind == "integer":
-        return {int(value): code for value, code in known.items()}
-    return {int(value == "true"): code for value, code in known.items()}
+        texts = sorted(_texts(bins).items())
+        codes = [code for _, code in texts]
+        yield from _text_table(field.name, [text for text, _ in texts])
+    else:
+        numbers = sorted(_numbers(field.kind, bins).items())
+        codes = [code for _, code in numbers]
+        kind = {"real": "double", "integer": "long long", "flag": "int"}[field.kind]
+        write = _double if field.kind == "real" else _integer
+        yield from _array(kind, f"keys_{field.name}", (write(number) for number, _ in numbers))
+    yield from _array("int", f"codes_{field.name}", map(str, codes))
+
+
+def _texts(bins: CategoryBins) -> dict[bytes, int]:
+    """Codes of known texts; one with a zero byte inside is no C string, so no row can hold it."""
+    return {value.encode(): code for code, value in enumerate(bins.values) if "\0" not in value}
+
+
+def _numbers(kind: str, bins: CategoryBins) -> dict[float, int]:
+    """Codes of known values that C compares as numbers."""
+    if kind == "real":
+        return {number_of(bins, value): code for code, value in enumerate(bins.values)}
+    if kind == "integer":
+        return {int(value): code for code, value in enumerate(bins.values)}
+    return {int(value == "true"): code for code, value in enumerate(bins.values)}
 
 
 def _tables_of_trees(model: CalibrationEnsemble, position: dict[int, int]) -> Iterator[str]:
@@ -153,7 +157,7 @@ def _array(kind: str, name: str, values: Iterable[str]) -> Iterator[str]:
     yield "};"
 
 
-def _texts(name: str, keys: list[bytes]) -> Iterator[str]:
+def _text_table(name: str, keys: list[bytes]) -> Iterator[str]:
     literals = []
     for i, key in enumerate(keys):
         if len(key) > _LONGEST_LITERAL:
@@ -189,6 +193,6 @@ def _double(value: float) -> str:
     return repr(float(value))
 
 
-def _integer(value: int) -> str:
+def _integer(value: float) -> str:
     """A literal; the smallest number has none, for C reads the minus as an operator."""
-    return f"{value}LL" if value > -(2**63) else f"({value + 1}LL - 1)"
+    return f"{value:d}LL" if value > -(2**63) else f"({int(value) + 1}LL - 1)"

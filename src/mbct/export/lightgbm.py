@@ -99,7 +99,7 @@ def _tree_lines(root: BinaryNode | BinaryLeaf, linear: bool) -> Iterator[str]:
         yield _line("decision_type", map(_decision_type, inner))
         yield _line("left_child", (place[id(node.left)] for node in inner))
         yield _line("right_child", (place[id(node.right)] for node in inner))
-    yield _line("leaf_value", (repr(_log(leaf.step) if linear else leaf.step) for leaf in leaves))
+    yield _line("leaf_value", (repr(log_multiplier(leaf.step, "LightGBM") if linear else leaf.step) for leaf in leaves))
     yield _line("leaf_weight", [0] * len(leaves))
     yield _line("leaf_count", [0] * len(leaves))
     if inner:
@@ -155,7 +155,8 @@ def _bit_words(codes: frozenset[int]) -> list[int]:
     return words
 
 
-def _log(multiplier: float) -> float:
+def log_multiplier(multiplier: float, target: str) -> float:
+    """What a target that can only add takes for a multiplier."""
     if multiplier < 0:
-        raise ParameterError(f"a multiplier is {multiplier!r}: LightGBM adds logarithms, so none may be negative")
+        raise ParameterError(f"a multiplier is {multiplier!r}: {target} adds logarithms, so none may be negative")
     return math.log(multiplier) if multiplier else _LOG_OF_ZERO

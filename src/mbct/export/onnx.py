@@ -95,7 +95,7 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
 
     The edges are padded with +∞, which no number exceeds, to one less than a power of two.
     """
-    n_bits = int(len(edges)).bit_length()
+    n_bits = len(edges).bit_length()
     padded = graph.constant(np.concatenate([edges, np.full((1 << n_bits) - 1 - len(edges), np.inf)]))
     position = graph.node("Cast", [graph.node("IsNaN", [x])], to=graph.INT64)
     position = graph.node("Mul", [position, graph.constant(np.array(0))])
@@ -109,9 +109,8 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
 
 def _steps(graph: Graph, tables: WalkTables, codes: str) -> str:
     """Steps [rows, trees] of the nodes where rows [rows, features] of codes stop."""
-    feature, start, stride, child, step = map(
-        graph.constant, (tables.feature, tables.start, tables.stride, tables.child, tables.step)
-    )
+    feature, start, stride = map(graph.constant, (tables.feature, tables.start, tables.stride))
+    child, step = graph.constant(tables.child), graph.constant(tables.step)
     # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
     first = graph.node("Slice", [codes, *map(graph.constant, (np.array([0]), np.array([1]), np.array([1])))])
     zeros = graph.node("Mul", [first, graph.constant(np.array(0))])

@@ -12,11 +12,12 @@ import json
 import math
 import sys
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Sequence, Tuple, Union
+from typing import Any
 
-Node = Tuple[float, int, Sequence[int], Sequence[int]]
-Feature = Tuple[str, Union[Sequence[float], None], "dict[str, int]"]
+Node = tuple[float, int, Sequence[int], Sequence[int]]
+Feature = tuple[str, Sequence[float] | None, "dict[str, int]"]
 
 # The model
 PATTERN = "odds"

@@ -13,7 +13,7 @@ from mbct.errors import DataError, StorageError
 from mbct.serving.explain import explain
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.follow import Follower
-from mbct.serving.http import JSON, TEXT, ClientGone, Problem, Receive, Reply, Request, Scope, Send
+from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send
 from mbct.serving.metrics import Metrics, family, single
 from mbct.serving.openapi import OPEN_ROUTES, document
 from mbct.serving.options import ServiceOptions
@@ -46,7 +46,7 @@ class Service:
         self._follower, self._feedback, self._options, self._metrics = follower, feedback, options, metrics
         self._token = None if options.token is None else options.token.encode()
         self._decode_outcomes = msgspec.json.Decoder(OutcomeRequest)
-        self._flushing: asyncio.Task[None] | None = None
+        self._deadlines = Deadlines(options.limits.body_seconds)
         self._routes: dict[str, tuple[str, Handler]] = {
             "/v1/score": ("POST", self._score),
             "/v1/explain": ("POST", self._explain),
@@ -72,7 +72,7 @@ class Service:
         began = time.perf_counter()
         path = scope["path"]
         route = self._routes.get(path)
-        request = Request(scope, receive, self._options.limits)
+        request = Request(scope, receive, self._options.limits, self._deadlines)
         try:
             reply = await self._reply(request, route)
         except ClientGone:
@@ -219,10 +219,11 @@ class Service:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._flushing = asyncio.create_task(self._flush_now_and_then())
+        duties = [asyncio.create_task(self._flush_now_and_then()), asyncio.create_task(self._deadlines.watch())]
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        self._flushing.cancel()
+        for duty in duties:
+            duty.cancel()
         await self._flush()
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -81,11 +81,9 @@ class _ColumnEncoder:
     def __init__(self, feature: Bins) -> None:
         self._feature = feature
         if isinstance(feature, CategoryBins):
-            self._code_of_text: dict[Any, int] = dict(feature.code_of)
-            self._code_of_integer: dict[Any, int] = {
-                int(key): code for key, code in feature.code_of.items() if key is not None and _is_integer(key)
-            }
-            self._code_of_integer[None] = feature.missing
+            integers = {int(k): code for k, code in feature.code_of.items() if k is not None and _is_integer(k)}
+            self._code_of_text = _Codes(feature.code_of, feature.unseen)
+            self._code_of_integer = _Codes({**integers, None: feature.missing}, feature.unseen)
 
     def __call__(self, column: Any) -> npt.NDArray[Any]:
         feature = self._feature
@@ -97,14 +95,24 @@ class _ColumnEncoder:
         types = set(map(type, values))
         types.discard(type(None))
         if types <= {str}:
-            return self._looked_up(self._code_of_text, values)
+            return self._code_of_text.of_all(values)
         if types == {int}:
-            return self._looked_up(self._code_of_integer, values)
+            return self._code_of_integer.of_all(values)
         return feature.encode(values)
 
-    def _looked_up(self, code_of: dict[Any, int], values: Sequence[Any]) -> npt.NDArray[np.intp]:
-        unseen = self._feature.unseen
-        return np.fromiter((code_of.get(v, unseen) for v in values), np.intp, len(values))
+
+class _Codes(dict[Any, int]):
+    """Codes by value; what is absent is unseen. Looking up a whole column runs in C but for the absent ones."""
+
+    def __init__(self, codes: Mapping[Any, int], unseen: int) -> None:
+        super().__init__(codes)
+        self._unseen = unseen
+
+    def __missing__(self, key: Any) -> int:
+        return self._unseen
+
+    def of_all(self, values: Sequence[Any]) -> npt.NDArray[np.intp]:
+        return np.fromiter(map(self.__getitem__, values), np.intp, len(values))
 
 
 @dataclass(frozen=True, eq=False)

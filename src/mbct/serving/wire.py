@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -94,8 +93,7 @@ def _from_request(request: Any, limits: Limits, content_type: bytes) -> ScoreBod
     _check_size(len(rows), ids, limits)
     if len(rows) == 1 and ids is None:
         return ScoreBody(msgspec.structs.astuple(rows[0]), (), None, content_type)
-    given = [list(map(attrgetter(field), rows)) for field in rows[0].__struct_fields__]
-    return ScoreBody(None, given, ids, content_type)
+    return ScoreBody(None, list(zip(*map(msgspec.structs.astuple, rows), strict=True)), ids, content_type)
 
 
 def _check_size(n_rows: int, ids: Sequence[str] | None, limits: Limits) -> None:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import random_model, random_rows, reference, wide_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sql_tables import as_text, as_tuples, create_table
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from builders import one_split_model, random_model, random_rows, reference, wide_model
+from mbct.binning.features import CategoryBins, FeatureBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
+from sql_tables import as_text, as_tuples, create_table
 
 TOLERANCE = 1e-12
 Rows = dict[str, list[Any]]
@@ -204,7 +204,7 @@ def scorers(postgres: Any, spark: Any) -> dict[str, Score]:
 
 
 def test_every_engine_joins_a_large_category(postgres: Any, spark: Any) -> None:
-    model = wide_model(3, n_trees=4, n_leaves=16, n_values=400)
+    model = wide_model(3, n_trees=8, n_leaves=16, n_values=400)
     rng = np.random.default_rng(1)
     sites = [*model.bins[3].values, "never seen", None]
     rows: Rows = {
@@ -221,7 +221,7 @@ def test_every_engine_joins_a_large_category(postgres: Any, spark: Any) -> None:
 
 
 def test_a_whole_number_category_of_many_values_is_joined_by_number() -> None:
-    base = wide_model(5, n_trees=2, n_leaves=8, n_values=300)
+    base = wide_model(3, n_trees=12, n_leaves=16, n_values=300)
     numbers = tuple(str(2**53 + i) for i in range(300))
     bins = FeatureBins((*base.bins.features[:3], CategoryBins("site", numbers, "integer"), base.bins[4]))
     model = CalibrationEnsemble("score", "odds", bins, base.trees)
@@ -232,6 +232,7 @@ def test_a_whole_number_category_of_many_values_is_joined_by_number() -> None:
         "site": [None if i % 50 == 0 else 2**53 - 50 + i for i in range(400)],
         "os": ["a"] * 400,
     }
+    assert "JOIN" in str(export_model(model, "sql", form="select"))
     assert_equal(model, rows, score_in_duckdb(model, rows, "select"))
 
 
@@ -267,20 +268,11 @@ def test_hundreds_of_trees_stay_within_the_depth_that_engines_bear() -> None:
 
 def test_characters_that_end_strings_elsewhere(postgres: Any, spark: Any) -> None:
     values = ("nul\0inside", "\0", "tab\t", "cr\r\n", "\\0", "\\n", "\\", "''", "$$", "%s", "?", ":x", "\x1a", "/* */")
-    tree = random_model(1).trees[0]
-    bins = FeatureBins((NumberBins("score", ()), CategoryBins("we`ird \"na]me'\\", values)))
-    n = len(values)
-    flat = type(tree)(
-        np.array([1, *[-1] * n], np.int32),
-        np.zeros(n + 1, np.int64),
-        np.array([*range(1, n + 1), -1, -1], np.int32),
-        np.linspace(-1.0, 1.0, n + 1),
-        *(np.ones(n + 1) for _ in range(3)),
-    )
-    model = CalibrationEnsemble("score", "odds", bins, (flat,))
+    feature = CategoryBins("we`ird \"na]me'\\", values)
+    model = one_split_model(feature)
     for name, score in scorers(postgres, spark).items():
         held = [v for v in values if name != "postgres" or "\0" not in v]
-        rows: Rows = {"score": [0.5] * len(held), bins[1].name: held}
+        rows: Rows = {"score": [0.5] * len(held), feature.name: held}
         assert_equal(model, rows, score(model, rows, "expression"))
 
 
@@ -288,16 +280,7 @@ def test_moments_with_an_offset_from_utc_are_compared_as_instants(postgres: Any)
     zone = datetime.timezone(datetime.timedelta(hours=2))
     moments = [datetime.datetime(2024, 5, 1, hour, tzinfo=zone) for hour in range(3)]
     keys = tuple(moment.isoformat(sep=" ") for moment in moments[:2])
-    bins = FeatureBins((NumberBins("score", ()), CategoryBins("moment", keys, "datetime")))
-    tree = random_model(1).trees[0]
-    split = type(tree)(
-        np.array([1, -1, -1], np.int32),
-        np.zeros(3, np.int64),
-        np.array([1, 2, -1, -1], np.int32),
-        np.array([0.1, 0.7, -0.7]),
-        *(np.ones(3) for _ in range(3)),
-    )
-    model = CalibrationEnsemble("score", "odds", bins, (split,))
+    model = one_split_model(CategoryBins("moment", keys, "datetime"))
     sql = str(export_model(model, "sql", dialect="postgres"))
     postgres.execute("DROP TABLE IF EXISTS predictions CASCADE")
     postgres.execute("CREATE TABLE predictions (score DOUBLE PRECISION, moment TIMESTAMPTZ, row_number INTEGER)")

@@ -19,9 +19,7 @@ def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
     return [_INDENT * levels + line for line in lines]
 
 
-def case_lines(
-    decision: Decision, condition: Condition, number: Number, max_depth: int | None = None
-) -> Iterator[str]:
+def case_lines(decision: Decision, condition: Condition, number: Number, max_depth: int | None = None) -> Iterator[str]:
     """One tree as a CASE expression, nested at most ``max_depth`` deep."""
     if isinstance(decision, Leaf):
         yield number(decision.step)

@@ -59,11 +59,11 @@ class Dialect:
         return first + _replaced(name, escapes) + last
 
     def text(self, value: str) -> str | None:
-        """A string literal; None where no text of this engine can equal the value.
+        r"""A string literal; None where no text of this engine can equal the value.
 
         >>> from mbct.export.sql.dialects import DIALECTS
-        >>> print(DIALECTS["mysql"].text("O'Hare\\\\"))
-        'O''Hare\\\\'
+        >>> print(DIALECTS["mysql"].text("O'Hare\\"), DIALECTS["postgres"].text("O'Hare"))
+        'O''Hare\\' 'O''Hare'
         """
         if "\0" in value and not any(old == "\0" for old, _ in self.string_escapes):
             if self.nul is None:

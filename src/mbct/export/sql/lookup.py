@@ -46,7 +46,9 @@ class Lookup:
             alias=dialect.identifier(self.alias),
             columns=", ".join(names),
             numbered=", ".join(f"column{i + 1} AS {name}" for i, name in enumerate(names)),
-            typed=", ".join(f"{name} {kind}" for name, kind in zip(names, self._types(dialect, n_columns), strict=True)),
+            typed=", ".join(
+                f"{name} {kind}" for name, kind in zip(names, self._types(dialect, n_columns), strict=True)
+            ),
             rows="\0",
         ).split("\0")
         condition = f"{dialect.identifier(self.alias)}.{names[0]} = {compared(dialect, self.bins).format(column)}"

@@ -104,26 +104,25 @@ def _expression(
     # One level is spent on the test for a missing prediction.
     max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
     steps = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in trees]
-    move = _multiplied if model.pattern == "linear" else _moved_in_odds
+    moved = _multiplied(dialect, prediction, steps)
+    if model.pattern == "odds":
+        bound = sum(float(np.abs(tree.step).max()) for tree in model.trees)
+        moved = _moved_in_odds(dialect, prediction, steps, bound)
     missing = missing_condition(dialect, model.bins[0], columns[0])
-    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(move(model, dialect, prediction, steps)), "END"]
+    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]
 
 
-def _multiplied(
-    model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]
-) -> list[str]:
+def _multiplied(dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
     """clip(p · Π k, 0, 1)."""
     return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_joined(trees, "*")), ")"])
 
 
-def _moved_in_odds(
-    model: CalibrationEnsemble, dialect: Dialect, prediction: str, trees: list[list[str]]
-) -> list[str]:
+def _moved_in_odds(dialect: Dialect, prediction: str, trees: list[list[str]], bound: float) -> list[str]:
     """σ(logit(p) + s) = p / (p + (1 − p)·exp(−s)), with p held inside [ε, 1 − ε]."""
     low, high, one = map(dialect.double, (EPSILON, 1.0 - EPSILON, 1.0))
     held = f"CASE WHEN {prediction} < {low} THEN {low} WHEN {prediction} > {high} THEN {high} ELSE {prediction} END"
     total = _joined(trees, "+")
-    if sum(float(np.abs(tree.step).max()) for tree in model.trees) > _LARGEST_EXPONENT:
+    if bound > _LARGEST_EXPONENT:
         total = _clipped(dialect, -_LARGEST_EXPONENT, _LARGEST_EXPONENT, total)
     return [held, f"/ ({held}", f"+ ({one} - {held})", "* EXP(-(", *indented(total), ")))"]
 
