@@ -92,7 +92,7 @@ def test_interruption_leaves_nothing_behind(folder: Path, tmp_path: Path):
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         # A test run in the background has SIGINT ignored, and its children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdin is not None
     process.stdin.write((folder / "clicks.csv").read_bytes())

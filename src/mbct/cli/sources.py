@@ -67,7 +67,8 @@ def _local(source: str | None) -> Iterator[str | None]:
     with tempfile.TemporaryDirectory(prefix="mbct-") as folder:
         copy = Path(folder) / "stdin"
         with copy.open("wb") as handle:
-            while block := sys.stdin.buffer.read(_BLOCK):
+            # One system call at a time: a larger read would not look at Ctrl-C until it is full.
+            while block := sys.stdin.buffer.read1(_BLOCK):
                 handle.write(block)
         if copy.stat().st_size == 0:
             raise DataError("standard input is empty: CSV with a header or Parquet is expected")
