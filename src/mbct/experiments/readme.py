@@ -27,7 +27,8 @@ def page(settings: Settings, sections: dict[str, str], absent: Sequence[str], co
     installed = ", ".join(f"{name} {version}" for name, version in versions().items())
     left_out = f" Not found, hence left out: {listed(absent)}." if absent else ""
     counts = listed([f"{name}: {number}" for name, number in computed.items()])
-    command = f"python -m mbct.experiments all{' --quick' if settings.quick else ''} --data DIR --repetitions {settings.repetitions}"
+    quick = " --quick" if settings.quick else ""
+    command = f"python -m mbct.experiments all{quick} --data DIR --repetitions {settings.repetitions}"
     return (
         "\n\n".join(
             [
