@@ -72,7 +72,7 @@ def test_no_budget_no_ads():
 
 @pytest.mark.parametrize("pricing", PRICINGS)
 def test_a_common_factor_changes_no_allocation(pricing):
-    market, views, truth, used, budget, bid, day = simulated_day(5, pricing, budget_factor=1e6)
+    _, views, truth, used, budget, bid, day = simulated_day(5, pricing, budget_factor=1e6)
     scaled = run_day(views, truth, 0.5 * used, bid, budget, pricing)
     assert np.array_equal(day.shown, scaled.shown)
     np.testing.assert_allclose(day.payment, scaled.payment)

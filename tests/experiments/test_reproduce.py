@@ -13,6 +13,7 @@ from mbct.experiments import parts as parts_module
 from mbct.experiments import registry
 from mbct.experiments.__main__ import main
 from mbct.experiments.auction import measure as auction
+from mbct.experiments.datasets import LOADERS
 from mbct.experiments.offline import measure as offline
 from mbct.experiments.parts import Part, finish, kept
 from mbct.experiments.settings import Settings
@@ -41,14 +42,12 @@ def written(out: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def short(monkeypatch):
-    """Only made-up data and one small market."""
-    criteo = {"criteo": registry.offline.present.__globals__["LOADERS"]["criteo"]}
-    monkeypatch.setitem(registry.offline.present.__globals__, "LOADERS", criteo)
-    monkeypatch.setattr(auction, "SCALES", (0.0, 1.0))
+def made_up(monkeypatch):
+    """Without the flights, which come with a package: only made-up data are left."""
+    monkeypatch.delitem(LOADERS, "flights")
 
 
-def test_the_same_seed_writes_the_same_bytes(tmp_path, short):
+def test_the_same_seed_writes_the_same_bytes(tmp_path, made_up):
     data = small_data(tmp_path / "data")
     names = ["table", "in-depth"]
     for folder in ("a", "b"):
@@ -65,7 +64,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path, short):
     assert set(content["versions"]) >= {"python", "mbct", "numpy", "lightgbm"}
 
 
-def test_every_link_of_the_page_is_there(tmp_path, short):
+def test_every_link_of_the_page_is_there(tmp_path, made_up):
     data = small_data(tmp_path / "data")
     page = experiments.run(["table", "in-depth"], quick=True, out=tmp_path / "out", data=data).read_text()
     links = [line.split("](")[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
@@ -135,12 +134,12 @@ def test_an_unknown_name_is_refused(tmp_path, capsys):
 def test_full_and_quick_parts_never_share_a_key(tmp_path):
     data = small_data(tmp_path / "data")
     for experiment in registry.EXPERIMENTS.values():
-        quick, full = ({p.key for p in experiment.parts(Settings(q, 0, data))} for q in (True, False))
+        quick, full = ({p.key for p in experiment.parts(Settings(q, 0, data, 1))} for q in (True, False))
         assert quick
         assert not quick & full
 
 
 def test_the_offline_parts_cover_every_present_data_set(tmp_path):
     data = small_data(tmp_path / "data")
-    found = {part.parameters["dataset"] for part in offline.parts(Settings(True, 0, data))}
+    found = {part.parameters["dataset"] for part in offline.parts(Settings(True, 0, data, 1))}
     assert {"criteo"} <= found <= {"criteo", "flights"}

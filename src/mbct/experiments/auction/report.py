@@ -105,11 +105,10 @@ def _words(tests: list[dict[str, Any]]) -> str:
 def _sweep_words() -> str:
     return (
         "### What a calibration error costs\n\n"
-        "One day of each market ranked by the base with its error scaled from nothing to twice its size, relative "
-        "to the "
-        "same day ranked by the true probabilities. An error that is the same for all ads changes no ranking, whatever "
-        "its size: it moves the TCE and hardly the outcome. An error that differs between segments gives page views to "
-        "the wrong ads. That is why a monotone map such as isotonic regression can mend the TCE and yet, but for "
-        "ties and the weight of the bids, not the order, while a map that sees features can.\n\n"
+        "One day of each market ranked by the base with its error scaled from nothing to twice its size, relative to "
+        "the same day ranked by the true probabilities (thin lines: single markets). An error that is the same for all "
+        "ads hardly changes a ranking, so it moves the TCE more than the outcome; an error that differs between "
+        "segments gives page views to the wrong ads. A monotone map such as isotonic regression can mend the first, a "
+        "map that sees features also the second.\n\n"
         "![Outcome by calibration error](figures/auction-error.svg)"
     )

@@ -17,20 +17,20 @@ from mbct.validation import FloatArray
 EXPERIMENT = "complexity"
 LOSSES = {"mvce": "closed form", "mvce-monte-carlo": "Monte Carlo, 100 views"}
 FULL = {
-    "rows": (5_000, 10_000, 20_000, 40_000, 80_000),
+    "rows": (2_500, 5_000, 10_000, 20_000, 40_000),
     "features": (2, 4, 8, 16),
     "trees": (1, 2, 4, 8),
     "depth": (1, 2, 3, 4, 5),
     "views": (10, 30, 100, 300, 1000),
 }
 QUICK = {"rows": (1_000, 2_000, 4_000), "features": (2, 4), "trees": (1, 2), "depth": (1, 2), "views": (10, 100)}
-_BEST_OF = 3
+_BEST_OF = 2
 
 
 def parts(settings: Settings) -> list[Part]:
     """One part for each quantity that grows."""
     grid = QUICK if settings.quick else FULL
-    fixed = {"rows": 2_000 if settings.quick else 20_000, "features": 4, "trees": 2, "depth": 3}
+    fixed = {"rows": 2_000 if settings.quick else 10_000, "features": 4, "trees": 2, "depth": 3}
     return [
         _part(name, {"values": list(values), "fixed": fixed, "seed": settings.seed, "best_of": _BEST_OF})
         for name, values in grid.items()

@@ -136,7 +136,7 @@ def draw_growth(path: Path, repetition: dict[str, Any]) -> None:
     position = {
         record["node"]: (i, depth, len(layer)) for depth, layer in enumerate(layers) for i, record in enumerate(layer)
     }
-    with figure(path, 1, 1, (10.0, 1.2 + 1.35 * max(len(layers), 1))) as (drawn, axes):
+    with figure(path, 1, 1, (10.0, 1.2 + 1.5 * max(len(layers), 1))) as (drawn, axes):
         axis = axes[0, 0]
         axis.set_axis_off()
         axis.set(xlim=(0.0, 1.0), ylim=(-max(len(layers), 1) + 0.35, 0.55))
@@ -146,12 +146,11 @@ def draw_growth(path: Path, repetition: dict[str, Any]) -> None:
                 for child in record["children"]:
                     if child in position:
                         cx, cy = _place(position[child])
-                        axis.plot([x, cx], [y - 0.26, cy + 0.26], color="#aaaaaa", lw=1.0)
+                        axis.plot([x, cx], [y - 0.3, cy + 0.3], color="#aaaaaa", lw=1.0)
                 _draw_node(axis, record, x, y)
         drawn.suptitle(
-            f"{repetition['dataset']['title']}: the first tree's top layers (at most {_PER_LAYER} largest splits of "
-            "each). "
-            "Local MVCE before → after in blue, global MVCE after the split in orange, ×10⁻⁴",
+            f"{repetition['dataset']['title']}: top layers of the first tree, the {_PER_LAYER} largest splits of each\n"
+            "local MVCE before → after in blue, global MVCE after the split in orange (×10⁻⁴)",
             fontsize=9,
         )
 
@@ -180,7 +179,7 @@ def _place(position: tuple[int, int, int]) -> tuple[float, float]:
 
 def _draw_node(axis: Any, record: dict[str, Any], x: float, y: float) -> None:
     box = {"boxstyle": "round,pad=0.45", "fc": "white", "ec": "#888888"}
-    blank = "\n\n\n"
+    blank = "\n\n\n\n"
     axis.text(x, y, f"{'M' * 13}{blank}", ha="center", va="center", fontsize=8, color="white", bbox=box)
     lines = (
         (0.165, record["feature"], "black", "bold"),

@@ -136,12 +136,11 @@ def _verdict(datasets: dict[str, list[dict[str, Any]]]) -> str:
         "### All data sets together\n\nNumber of data sets on which each variant of MBCT is at least as good, in the "
         "mean, as the base and all five competitors:\n\n"
         + table(["variant", "MVCE", "AUC", "log loss", "field error"], rows)
-        + "\n\nWhere the printed recipe falls short, the cause is that it fits and judges its splits on the same rows: "
-        "with bins of a few hundred rows and a rare label, a multiplier k = Σy/Σp per bin is mostly noise, and the "
-        "loss on the training rows falls with every such split. The default preset ranks splits on rows that did not "
-        "fit them and shrinks k; it is the row to use in practice. On samples of this size the differences in MVCE "
-        "are small against the spread of a repetition, and MVCE itself is the Brier score and the total bias in "
-        "another guise (section 1): read it beside log loss and field error."
+        + "\n\nWhere the printed recipe falls short, a likely cause is that it fits and judges its splits on the same "
+        "rows: its loss on the training rows falls with every tree (section 3, growth), also where that on the test "
+        "rows does not. The default preset ranks splits on rows that did not fit them and shrinks their steps. On "
+        "samples of this size differences in MVCE are small against the spread of a repetition, and MVCE itself is the "
+        "Brier score and the total bias in another guise (section 1): read it beside log loss and field error."
     )
 
 

@@ -52,7 +52,7 @@ def draw_heat_maps(path: Path, simulation: Simulation, by_size: dict[int, dict[s
     bins = sorted({int(name.split("-")[1]) for n in sizes for name in by_size[n]["metrics"] if name.startswith("ece-")})
     grids = {(truth, metric): _grid(by_size, sizes, bins, truth, metric) for truth in truths for metric in _HEAT}
     top = max(float(np.nanmax(grid)) for grid in grids.values())
-    size = (2.2 + 0.62 * 2 * len(sizes), 0.9 + len(truths) * (0.8 + 0.3 * len(bins)))
+    size = (max(2.2 + 0.62 * 2 * len(sizes), 6.5), 0.9 + len(truths) * (0.8 + 0.3 * len(bins)))
     with figure(path, len(truths), 2, size) as (drawn, axes):
         for i, truth in enumerate(truths):
             for j, metric in enumerate(_HEAT):

@@ -17,7 +17,7 @@ METRICS = ("ece", "ece_sweep", "mvce")
 
 def parts(settings: Settings) -> list[Part]:
     """One part for each simulation and sample size."""
-    sizes = (400, 1600) if settings.quick else (200, 400, 800, 1600, 3200, 6400)
+    sizes = (400, 1600) if settings.quick else (200, 400, 800, 1600, 3200, 6400, 12800)
     bins = (4, 32, 128) if settings.quick else (4, 8, 16, 32, 64, 128, 256)
     repetitions = 20 if settings.quick else 200
     views = 20 if settings.quick else 100
