@@ -1,6 +1,7 @@
 """One text for each category value, whatever type the frame gave it."""
 
 import datetime
+import decimal
 import math
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ import numpy as np
 ValueType = Literal["string", "integer", "number", "boolean", "date", "datetime"]
 
 _LARGEST_EXACT_INTEGER = 2.0**53
+_NUMBERS = (int, float, np.integer, np.floating, decimal.Decimal)
 
 
 def category_key(value: Any) -> str | None:
@@ -29,6 +31,8 @@ def category_key(value: Any) -> str | None:
         return str(int(value))
     if isinstance(value, float | np.floating):
         return _key_of_float(float(value))
+    if isinstance(value, decimal.Decimal):
+        return _key_of_decimal(value)
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else _key_of_moment(value.astype("datetime64[us]").item())
     if isinstance(value, datetime.date):
@@ -49,8 +53,8 @@ def value_type(values: list[Any]) -> ValueType:
         return "string"
     if all(isinstance(v, bool | np.bool_) for v in present):
         return "boolean"
-    if all(isinstance(v, int | float | np.integer | np.floating) and not isinstance(v, bool) for v in present):
-        return "integer" if all(float(v).is_integer() for v in present) else "number"
+    if all(isinstance(v, _NUMBERS) and not isinstance(v, bool) for v in present):
+        return "integer" if all(v == int(v) if math.isfinite(v) else False for v in present) else "number"
     if all(isinstance(v, datetime.datetime | np.datetime64) for v in present):
         return "datetime"
     if all(isinstance(v, datetime.date) for v in present):
@@ -64,6 +68,13 @@ def _key_of_float(value: float) -> str | None:
     if value.is_integer() and abs(value) < _LARGEST_EXACT_INTEGER:
         return str(int(value))
     return repr(value)
+
+
+def _key_of_decimal(value: decimal.Decimal) -> str | None:
+    """1.50 is 1.5, and a whole number keeps all its digits."""
+    if value.is_finite() and value == value.to_integral_value():
+        return str(int(value))
+    return _key_of_float(float(value))
 
 
 def _key_of_moment(value: datetime.date | datetime.datetime) -> str:

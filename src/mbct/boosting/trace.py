@@ -5,7 +5,17 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class SplitRecord:
+class _Record:
+    """Losses keep nine significant digits, so that the order of summation cannot reach a model's bytes."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float):
+                object.__setattr__(self, name, float(f"{value:.9g}"))
+
+
+@dataclass(frozen=True)
+class SplitRecord(_Record):
     """One split: where, by what, and the losses around it."""
 
     tree: int
@@ -20,7 +30,7 @@ class SplitRecord:
 
 
 @dataclass(frozen=True)
-class RoundRecord:
+class RoundRecord(_Record):
     """One boosting round: the loss over all data before and after, and whether the tree was kept."""
 
     tree: int

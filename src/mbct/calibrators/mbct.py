@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from mbct.binning.features import FeatureBins
 from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
 from mbct.boosting.honest import HonestOptions, boost_honest
 from mbct.boosting.model import CalibrationEnsemble
@@ -15,11 +16,14 @@ from mbct.boosting.presets import preset
 from mbct.boosting.rules import Rule
 from mbct.boosting.trace import FitTrace
 from mbct.calibrators.base import Calibrator
+from mbct.calibrators.engine_fit import collect_features, fit_cells, fit_source
 from mbct.calibrators.inputs import TrainingData
 from mbct.cells.build import Level, build_cells
 from mbct.cells.cells import Cells
 from mbct.engines.columns import Columns, column_name
 from mbct.engines.memory import Categorical, encode, fit_bins
+from mbct.engines.source import is_lazy
+from mbct.engines.strategy import Strategy
 from mbct.errors import DataError, ParameterError
 from mbct.progress import Advance, progress
 from mbct.validation import FloatArray
@@ -56,11 +60,15 @@ class MBCTCalibrator(Calibrator):
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.
     n_threads : None uses every processor; the model does not depend on it.
+    strategy : for rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (of
+        preset "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells
+        there are; the model is the same.
 
     """
 
     method: ClassVar[str] = "mbct"
-    run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads"})
+    feature_aware: ClassVar[bool] = True
+    run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
 
     def __init__(
         self,
@@ -84,6 +92,7 @@ class MBCTCalibrator(Calibrator):
         max_relative_error: float | None = None,
         random_state: int = 0,
         n_threads: int | None = None,
+        strategy: Strategy = "auto",
     ):
         self.score = score
         self.features = features
@@ -104,6 +113,28 @@ class MBCTCalibrator(Calibrator):
         self.max_relative_error = max_relative_error
         self.random_state = random_state
         self.n_threads = n_threads
+        self.strategy = strategy
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+        """Learn the calibration of ``X``'s score column from the labels ``y``.
+
+        Beside frames and arrays, ``X`` may be anything that :func:`mbct.engines.open_source` reads where it lies (a
+        path, a DuckDB relation, a polars LazyFrame, a PySpark data frame); ``y`` then names the label column.
+        """
+        if not is_lazy(X):
+            return super().fit(X, y, sample_weight, y_prob=y_prob)
+        fit_source(self, X, y, sample_weight, y_prob)
+        return self
+
+    def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
+        """Learn from cells, such as :func:`mbct.engines.aggregate` or a store gives."""
+        fit_cells(self, cells, bins)
+        return self
+
+    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probability of the positive class for each row of ``X``, in the order of its rows."""
+        check_is_fitted(self)
+        return super().calibrate(collect_features(X, self.model_) if is_lazy(X) else X, y_prob=y_prob)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
@@ -111,7 +142,7 @@ class MBCTCalibrator(Calibrator):
 
     def _fit(self, data: TrainingData) -> None:
         chosen = preset(self.preset, self._overrides())
-        data = _counted(data)
+        data = data.counted()
         weight = None if np.all(data.weight == 1.0) else data.weight
         names = self._feature_names(data.columns, data.score)
         bins = fit_bins(
@@ -121,19 +152,22 @@ class MBCTCalibrator(Calibrator):
         level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
         cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
         self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
-        with progress("growing calibration trees") as advance:
-            self._grow(cells, chosen.growth, advance)
+        self._grow(cells, chosen.growth)
 
-    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions, advance: Advance) -> None:
-        """Fill the model with trees; the honest ensemble is said again in few of them, as ``size`` asks."""
-        n_threads, bins = self._threads(), self.model_.bins
+    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
+        """Fill the model with trees grown on cells."""
         self.fidelity_ = 1.0
-        if isinstance(growth, PaperOptions):
-            trees, self.trace_ = boost_cells(cells, bins.names, growth, n_threads)
+        with progress("growing calibration trees") as advance:
+            if isinstance(growth, HonestOptions):
+                self._grow_honestly(cells, growth, advance)
+                return
+            trees, self.trace_ = boost_cells(cells, self.model_.bins.names, growth, self._threads())
             self.model_ = self.model_.with_trees(trees)
-            return
-        ordered = tuple(feature.ordered for feature in bins)
-        trees, self.trace_ = boost_honest(cells, ordered, growth, n_threads, lambda _: advance(1))
+
+    def _grow_honestly(self, cells: Cells, growth: HonestOptions, advance: Advance) -> None:
+        """Grow the honest ensemble, then say it again in few trees, as ``size`` asks."""
+        ordered = tuple(feature.ordered for feature in self.model_.bins)
+        trees, self.trace_ = boost_honest(cells, ordered, growth, self._threads(), lambda _: advance(1))
         self.model_ = self.model_.with_trees(trees)
         options = self._distillation()
         if options is None:
@@ -187,17 +221,3 @@ class MBCTCalibrator(Calibrator):
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
         self.fidelity_ = float(state["fidelity"])
-
-
-def _counted(data: TrainingData) -> TrainingData:
-    """The rows whose weight is not zero: a row of weight 0 leaves no trace, not even in the bins."""
-    counted = data.weight > 0
-    if counted.all():
-        return data
-    return replace(
-        data,
-        columns=data.columns.filter(counted),
-        y_prob=data.y_prob[counted],
-        y_true=data.y_true[counted],
-        weight=data.weight[counted],
-    )

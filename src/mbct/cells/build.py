@@ -42,13 +42,13 @@ def build_cells(
         sums = Sums.of_rows(y_prob, y_true, weight).grouped(group, len(first))
         return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=False)
     group, first = group_rows(codes, y_prob)
-    sums = _sums_of_equal_scores(group, y_prob[first], y_true, weight)
+    count = np.bincount(group, weight, len(first)).astype(np.float64)
+    label = np.bincount(group, weight * y_true, len(first)).astype(np.float64)
+    sums = sums_of_equal_scores(count, label, y_prob[first])
     return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=True)
 
 
-def _sums_of_equal_scores(group: np.ndarray, y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Sums:
+def sums_of_equal_scores(count: FloatArray, label: FloatArray, y_prob: FloatArray) -> Sums:
     """Sums from the two that need adding up, so that the order of rows cannot touch the others."""
-    count = np.bincount(group, weight, len(y_prob)).astype(np.float64)
-    label = np.bincount(group, weight * y_true, len(y_prob)).astype(np.float64)
     unit = Sums.of_rows(y_prob, np.ones(len(y_prob)), np.ones(len(y_prob)))
     return Sums(count, label, count * y_prob, count * unit.pred2, label * y_prob, count * unit.logit)

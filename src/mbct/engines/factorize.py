@@ -1,5 +1,6 @@
 """Distinct values of a column and which of them each row holds."""
 
+import decimal
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,7 +13,8 @@ def is_number(column: Any) -> bool:
     if isinstance(column, nw.Series):
         return bool(column.dtype.is_numeric())
     if column.dtype.kind == "O":
-        return all(isinstance(v, int | float | np.number) and not isinstance(v, bool) for v in column if v is not None)
+        numbers = (int, float, np.number, decimal.Decimal)
+        return all(isinstance(v, numbers) and not isinstance(v, bool) for v in column if v is not None)
     return bool(column.dtype.kind in "iuf")
 
 

@@ -48,17 +48,23 @@ def fit_bins(
 def categories(columns: Columns, features: Iterable[str], categorical: Categorical) -> set[str]:
     """Features to be coded by value: all that are no numbers, all, or the named ones and those that must be."""
     names = list(features)
+    needed = [] if categorical == "all" else [name for name in names if not is_number(columns.column(name))]
+    return chosen_categories(names, needed, categorical)
+
+
+def chosen_categories(features: Iterable[str], needed: Iterable[str], categorical: Categorical) -> set[str]:
+    """Features to be coded by value, given those that cannot be cut as ``needed``."""
+    names = list(features)
     if categorical == "all":
         return set(names)
-    needed = {name for name in names if not is_number(columns.column(name))}
     if categorical == "auto":
-        return needed
+        return set(needed)
     if isinstance(categorical, str):
         raise ParameterError(f"categorical={categorical!r} must be 'auto', 'all' or a list of column names")
     named = {str(name) for name in categorical}
     if unknown := sorted(named - set(names)):
         raise DataError(f"categorical names {unknown}, but the features are {names}")
-    return needed | named
+    return set(needed) | named
 
 
 def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatrix:

@@ -1,0 +1,90 @@
+"""Fitting where the rows are: checks, bins and sums in the engine, trees here."""
+
+from typing import TYPE_CHECKING, Any
+
+from mbct.binning.features import FeatureBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.boosting.paper import PaperOptions, boost
+from mbct.boosting.presets import preset
+from mbct.cells.cells import Cells
+from mbct.engines.columns import Columns, column_name
+from mbct.engines.rows import require
+from mbct.engines.source import LazySource, open_source
+from mbct.engines.strategy import Prepared, prepare
+from mbct.errors import DataError
+from mbct.tree.losses import CLOSED_FORM
+
+if TYPE_CHECKING:
+    from mbct.calibrators.mbct import MBCTCalibrator
+
+
+def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: Any, y_prob: Any) -> None:
+    """Fit ``calibrator`` on rows that an engine reads where they lie."""
+    if not isinstance(y, str) or y_prob is not None or not isinstance(sample_weight, str | None):
+        raise DataError(
+            "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
+            "sample_weight='name' and score='name' where they apply"
+        )
+    if calibrator.score is None:
+        raise DataError("which column holds the prediction? pass score='name'")
+    source = open_source(data)
+    if not isinstance(source, LazySource):
+        raise TypeError(f"{type(data).__name__} is read in memory")
+    columns = [name for name in source.names if name not in (y, sample_weight)]
+    score = column_name(calibrator.score)
+    require(source, [score])
+    names = calibrator._feature_names(Columns(dict.fromkeys(columns), 0), score)
+    chosen = preset(calibrator.preset, calibrator._overrides())
+    closed_form = isinstance(chosen.growth, PaperOptions) and chosen.growth.loss == CLOSED_FORM
+    with prepare(
+        source,
+        score=score,
+        label=y,
+        weight=sample_weight,
+        features=names,
+        categorical=calibrator.categorical,
+        options=chosen.binning,
+        strategy=calibrator.strategy,
+        level_wise=closed_form,
+    ) as prepared:
+        _grow(calibrator, prepared, score, columns)
+
+
+def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
+    """Fit ``calibrator`` on cells that were aggregated before."""
+    if cells.fingerprint != bins.fingerprint:
+        raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
+    given = [] if calibrator.score is None else [column_name(calibrator.score)]
+    if given not in ([], [bins.names[0]]):
+        raise DataError(f"the cells are those of the prediction {bins.names[0]!r}, not of score={calibrator.score!r}")
+    if calibrator.features is not None and {column_name(n) for n in calibrator.features} != set(bins.names[1:]):
+        raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
+    total = cells.total
+    if total.label <= 0.0 or total.label >= total.count:
+        raise DataError("the label is the same in every row: both classes are needed to see a bias")
+    prepared = Prepared(bins, cells, float(total.count), float(total.label))
+    _grow(calibrator, prepared, bins.names[0], list(bins.names))
+
+
+def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
+    """The columns that ``model`` is coded by, brought into memory in the order of the rows."""
+    source = open_source(data)
+    if not isinstance(source, LazySource):
+        return data
+    require(source, model.bins.names)
+    return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
+
+
+def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
+    chosen = preset(calibrator.preset, calibrator._overrides())
+    bins, grown_on = prepared.bins, prepared.grown_on
+    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
+    if isinstance(grown_on, Cells):
+        calibrator._grow(grown_on.canonical(), chosen.growth)
+    elif isinstance(chosen.growth, PaperOptions):
+        growth = chosen.growth.growth(prepared.mass, prepared.positives)
+        trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
+        calibrator.model_, calibrator.fidelity_ = calibrator.model_.with_trees(trees), 1.0
+    else:
+        raise TypeError("only the paper's trees grow on rows that stay in the engine")
+    calibrator._remember(score, columns)

@@ -1,0 +1,94 @@
+"""Bins fitted inside an engine: one GROUP BY for each column, the rest as in memory."""
+
+from collections.abc import Sequence
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.binning.features import Bins, FeatureBins
+from mbct.binning.fit import BinningOptions, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.engines.expressions import number
+from mbct.engines.lookups import category_values
+from mbct.engines.memory import Categorical, chosen_categories
+from mbct.engines.rows import P, Rows, W, Y
+from mbct.validation import FloatArray
+
+MOST_DISTINCT = 1_000_000
+"""A number with more distinct values than this is cut by the engine's approximate quantiles."""
+_ORDER_POINTS = 4096
+"""Quantiles asked of the engine, of which at most a few hundred become edges."""
+_VALUE = "__mbct_value"
+
+
+def fit_bins_of_rows(
+    rows: Rows,
+    score: str,
+    features: Sequence[str],
+    categorical: Categorical,
+    options: BinningOptions,
+    most_distinct: int = MOST_DISTINCT,
+) -> FeatureBins:
+    """Bins of the prediction and of ``features``; the prediction comes first.
+
+    The distinct values of each column and their mass come from the engine, so that every engine gives the same bins.
+    A number with more than ``most_distinct`` values is cut at quantiles of its rows that the engine approximates;
+    those depend on the engine, and on rows, not weights.
+    """
+    schema = rows.source.frame.collect_schema()
+    numeric = [name for name in features if schema[name].is_numeric()]
+    by_value = chosen_categories(features, [name for name in features if name not in numeric], categorical)
+    fitted: list[Bins] = [_score_bins(rows, score, options, most_distinct)]
+    for name in features:
+        if name in by_value:
+            fitted.append(_category_bins(rows, name, options.min_category_rows))
+        else:
+            fitted.append(
+                fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
+            )
+    return FeatureBins(tuple(fitted))
+
+
+def _score_bins(rows: Rows, score: str, options: BinningOptions, most_distinct: int) -> Bins:
+    if options.score_by == "width":
+        nothing = np.empty(0)
+        return fit_score_bins(score, nothing, nothing, options)
+    return fit_score_bins(score, *_distinct_numbers(rows, nw.col(P), most_distinct), options)
+
+
+def _distinct_numbers(rows: Rows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:
+    """Distinct finite values in rising order and the mass of each; or quantiles and how often each occurs."""
+    engine = rows.source.engine
+    finite = rows.source.frame.select(value.alias(_VALUE), W).filter(
+        ~nw.col(_VALUE).is_null() & (nw.col(_VALUE).abs() != np.inf)
+    )
+    if rows.n_rows > most_distinct and engine.count_distinct(finite, [_VALUE]) > most_distinct:
+        points, times = np.unique(engine.order_points(finite, _VALUE, _ORDER_POINTS), return_counts=True)
+        return points, times.astype(np.float64)
+    grouped = engine.collect(finite.group_by(_VALUE).agg(nw.col(W).sum()))
+    values = np.asarray(grouped[_VALUE].to_numpy(), dtype=np.float64)
+    order = np.argsort(values)
+    return values[order], np.asarray(grouped[W].to_numpy(), dtype=np.float64)[order]
+
+
+def _category_bins(rows: Rows, name: str, min_rows: float) -> Bins:
+    """Codes of a category; values too rare for a code of their own stay in the engine."""
+    engine, frame = rows.source.engine, rows.source.frame
+    dtype = frame.collect_schema()[name]
+    grouped = (
+        frame.select(
+            category_values(name, dtype).alias(_VALUE),
+            nw.col(W),
+            (nw.col(W) * nw.col(Y)).alias(Y),
+            (nw.col(W) * nw.col(P)).alias(P),
+        )
+        .filter(~nw.col(_VALUE).is_null())
+        .group_by(_VALUE)
+        .agg(nw.col(W).sum(), nw.col(Y).sum(), nw.col(P).sum())
+    )
+    # Whether floats are whole numbers is seen from all of them, the type of other columns from any one.
+    wanted = grouped if dtype.is_float() else grouped.filter(nw.col(W) >= min_rows * (1.0 - 1e-9))
+    found = engine.collect(wanted)
+    if len(found) == 0:
+        found = engine.collect(grouped.head(1))
+    mass, label, pred = (np.asarray(found[column].to_numpy(), dtype=np.float64) for column in (W, Y, P))
+    return fit_category_bins(name, found[_VALUE].to_list(), mass, label, pred, min_rows)

@@ -1,0 +1,129 @@
+"""Training rows inside an engine: the prediction, the label, the weight and the features, checked by one query."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.engines.columns import listing
+from mbct.engines.expressions import number
+from mbct.engines.source import LazySource
+from mbct.errors import DataError
+
+P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
+"""Columns of the prediction, the label and the weight."""
+
+
+def code_column(j: int) -> str:
+    """Column of the codes of feature ``j``."""
+    return f"__mbct_code_{j}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass."""
+
+    source: LazySource
+    n_rows: int
+    mass: float
+    positives: float
+
+
+def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
+    """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
+    require(source, [score, label, *([] if weight is None else [weight]), *features])
+    schema = source.frame.collect_schema()
+    for role, name in (("score", score), ("label", label), ("weight", weight)):
+        if name is not None and not (schema[name].is_numeric() or isinstance(schema[name], nw.Boolean)):
+            raise DataError(
+                f"{role} column {name!r} must be numeric, but it is {schema[name]}; convert the column first"
+            )
+    frame = source.frame.select(
+        number(score).alias(P),
+        number(label).alias(Y),
+        (nw.lit(1.0) if weight is None else number(weight)).alias(W),
+        *(nw.col(name) for name in features),
+    )
+    rows = _checked(source.with_frame(frame), score, label, weight)
+    if weight is None:
+        return rows
+    return replace(rows, source=source.with_frame(frame.filter(nw.col(W) > 0.0)))
+
+
+def require(source: LazySource, names: Sequence[str]) -> None:
+    """Raise unless every name is a column."""
+    present = source.names
+    if missing := [name for name in names if name not in present]:
+        plural = "columns are" if len(missing) > 1 else "column is"
+        raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")
+
+
+def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:
+    p, y, w = nw.col(P), nw.col(Y), nw.col(W)
+    # Each fault: how many rows have it, and one value to show.
+    faults = {
+        "p_missing": p.is_null(),
+        "p_outside": (p < 0.0) | (p > 1.0),
+        "y_missing": y.is_null(),
+        "y_other": (y != 0.0) & (y != 1.0),
+        "w_missing": w.is_null() | (w == np.inf),
+        "w_negative": w < 0.0,
+    }
+    values = {"p_outside": p, "y_other": y, "w_negative": w}
+    flagged = rows.frame.select(
+        P,
+        Y,
+        W,
+        (w * y).alias("__mbct_wy"),
+        *(nw.when(fault).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(name) for name, fault in faults.items()),
+        *(nw.when(faults[name]).then(value).alias(name + "_value") for name, value in values.items()),
+    )
+    found = rows.engine.collect(
+        flagged.select(
+            nw.len().alias("rows"),
+            nw.col(W).sum().alias("mass"),
+            nw.col("__mbct_wy").sum().alias("positives"),
+            *(nw.col(name).sum() for name in faults),
+            *(nw.col(name + "_value").max() for name in values),
+        )
+    )
+    result = {name: found[name].to_list()[0] for name in found.columns}
+    if not result["rows"]:
+        raise DataError("the data is empty (0 rows)")
+    _refuse(
+        result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first"
+    )
+    _refuse(
+        result,
+        "p_outside",
+        f"score column {score!r} lies outside [0, 1]",
+        "pass probabilities, not log-odds or percentages",
+    )
+    _refuse(result, "y_missing", f"label column {label!r} is missing", "drop the rows without a label")
+    _refuse(result, "y_other", f"label column {label!r} is neither 0 nor 1", "map the two classes to 0 and 1")
+    _refuse(result, "w_missing", f"weight column {weight!r} is not finite", "give every row a finite weight")
+    _refuse(
+        result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out"
+    )
+    if not result["mass"]:
+        raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
+    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]))
+
+
+def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> None:
+    count = int(result[fault] or 0)
+    if count:
+        value = result.get(fault + "_value")
+        example = "" if value is None else f", for example {value:g}"
+        raise DataError(f"{message} in {count:,} row{'s' if count > 1 else ''}{example}; {remedy}")
+
+
+def refuse_one_class(rows: Rows) -> None:
+    """Raise where every row that counts has the same label."""
+    if rows.positives in (0.0, rows.mass):
+        raise DataError(
+            f"the label is {1 if rows.positives else 0} in every row: both classes are needed to see a bias; "
+            "widen the sample or check the label column"
+        )

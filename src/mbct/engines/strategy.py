@@ -1,0 +1,89 @@
+"""From a source to what the trees grow on: cells in memory where they fit, else rows that stay in the engine."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from mbct.binning.features import FeatureBins
+from mbct.binning.fit import BinningOptions
+from mbct.cells.cells import Cells
+from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells
+from mbct.engines.bins import fit_bins_of_rows
+from mbct.engines.levels import EngineLevels
+from mbct.engines.memory import Categorical
+from mbct.engines.rows import Rows, refuse_one_class, training_rows
+from mbct.engines.source import LazySource
+from mbct.errors import DataError, ParameterError
+
+Strategy = Literal["auto", "cells", "level-wise"]
+MOST_CELLS = 10_000_000
+"""Cells that are brought into memory, about 100 bytes each."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Bins, and what to grow on: cells, or rows in the engine with their mass and positives."""
+
+    bins: FeatureBins
+    grown_on: Cells | EngineLevels
+    mass: float
+    positives: float
+
+
+@contextmanager
+def prepare(
+    source: LazySource,
+    *,
+    score: str,
+    label: str,
+    weight: str | None,
+    features: Sequence[str],
+    categorical: Categorical,
+    options: BinningOptions,
+    strategy: Strategy,
+    level_wise: bool,
+    most_cells: int = MOST_CELLS,
+) -> Iterator[Prepared]:
+    """Check, bin and reduce the rows of ``source``.
+
+    ``level_wise`` says whether the trees can grow on rows that stay in the engine (preset "paper"). If not, rows of
+    equal codes and prediction are joined, which loses nothing, or, where those are too many, rows of equal codes.
+    """
+    if strategy not in get_args(Strategy):
+        raise ParameterError(f"strategy={strategy!r} must be one of {', '.join(map(repr, get_args(Strategy)))}")
+    if strategy == "level-wise" and not level_wise:
+        raise ParameterError("strategy='level-wise' needs preset='paper' and its closed-form loss 'mvce'")
+    rows = training_rows(source, score, label, weight, features)
+    refuse_one_class(rows)
+    bins = fit_bins_of_rows(rows, score, features, categorical, options)
+    coded = coded_rows(rows, bins)
+    level = _cell_level(rows, coded, bins, strategy, level_wise=level_wise, most_cells=most_cells)
+    if level is None:
+        with EngineLevels(coded, bins.n_codes) as levels:
+            yield Prepared(bins, levels, rows.mass, rows.positives)
+    else:
+        yield Prepared(bins, cells_of_rows(coded, bins, level), rows.mass, rows.positives)
+
+
+def _cell_level(
+    rows: Rows, coded: LazySource, bins: FeatureBins, strategy: Strategy, *, level_wise: bool, most_cells: int
+) -> CellLevel | None:
+    """The level at which cells fit into memory; None for rows that stay in the engine."""
+    if strategy == "level-wise":
+        return None
+    levels: tuple[CellLevel, ...] = ("cell",) if level_wise else ("score", "cell")
+    if rows.n_rows <= most_cells:
+        return levels[0]
+    for level in levels:
+        if estimate_cells(coded, bins, level) <= most_cells:
+            return level
+    if strategy == "auto" and level_wise:
+        return None
+    if strategy == "cells":
+        return "cell"
+    raise DataError(
+        f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or "
+        "bins (number_bins, score_bins), fit on a sample, take preset='paper' which grows level by level in the engine, "
+        "or insist with strategy='cells'"
+    )
