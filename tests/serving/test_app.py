@@ -316,7 +316,7 @@ def _small_integers(value):
     return value % 2**63 if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(body=BODIES, kind=KINDS, path=PATHS)
 def test_no_body_breaks_the_service(client, body, kind, path):
     answer = post(client, body, kind, path)

@@ -1,5 +1,6 @@
 """Where rows come from: files, globs, standard input, DuckDB databases and SQL, all read as one Arrow table."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -68,7 +69,7 @@ def _local(source: str | None) -> Iterator[str | None]:
         copy = Path(folder) / "stdin"
         with copy.open("wb") as handle:
             # One system call at a time: a larger read would not look at Ctrl-C until it is full.
-            while block := sys.stdin.buffer.read1(_BLOCK):
+            while block := os.read(sys.stdin.fileno(), _BLOCK):
                 handle.write(block)
         if copy.stat().st_size == 0:
             raise DataError("standard input is empty: CSV with a header or Parquet is expected")

@@ -30,7 +30,9 @@ def draw_days(path: Path, tests: list[dict[str, Any]], pricing: str) -> None:
             axis.set_xticks(range(1, len(values) + 1, max(len(values) // 7, 1)))
         handles, labels = axes[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=3)
-        drawn.suptitle(f"Simulated buckets by day, {pricing} auction (mean over {len(tests)} markets)")
+        drawn.suptitle(
+            f"Simulated buckets by day, {pricing} auction (mean of {len(tests)} market{'s' * (len(tests) > 1)})"
+        )
 
 
 def draw_sweep(path: Path, results: dict[str, dict[str, Any]]) -> None:

@@ -12,6 +12,7 @@ from mbct.experiments.markdown import signed_percent, table
 from mbct.experiments.parts import Part, write
 from mbct.experiments.spread import Spread
 
+_LEAST_MARKETS = 4
 _HEADINGS = {
     "auc": "AUC, shown",
     "candidate_auc": "AUC, all candidates",
@@ -90,9 +91,8 @@ def _words(tests: list[dict[str, Any]]) -> str:
     said = []
     for metric in ("auc", "ctr", "ecpm"):
         isotonic, mbct = lift(tests, "isotonic", metric), lift(tests, "mbct", metric)
-        gained = mbct.n > 1 and mbct.mean - mbct.half_width(of_mean=True) > 0
         ahead = "above" if mbct.mean > isotonic.mean else "not above"
-        sure = "a gain beyond chance" if gained else "not beyond chance"
+        sure = _certainty(mbct)
         said.append(
             f"{_HEADINGS[metric]} {_percent(mbct)} ({sure}; {ahead} isotonic regression's {_percent(isotonic)})"
         )
@@ -100,6 +100,13 @@ def _words(tests: list[dict[str, Any]]) -> str:
         f"MBCT as printed against no calibration: {'; '.join(said)}. The paper reports a gain in all three, each above "
         "isotonic regression's."
     )
+
+
+def _certainty(found: Spread) -> str:
+    """Whether a gain is one; two or three markets leave Student's t too little to judge by."""
+    if found.n < _LEAST_MARKETS:
+        return f"{found.n} markets are too few to tell it from chance"
+    return "a gain beyond chance" if found.mean > found.half_width(of_mean=True) else "not beyond chance"
 
 
 def _sweep_words() -> str:

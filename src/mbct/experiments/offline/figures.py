@@ -180,7 +180,7 @@ def _place(position: tuple[int, int, int]) -> tuple[float, float]:
 def _draw_node(axis: Any, record: dict[str, Any], x: float, y: float) -> None:
     box = {"boxstyle": "round,pad=0.45", "fc": "white", "ec": "#888888"}
     blank = "\n\n\n\n"
-    axis.text(x, y, f"{'M' * 13}{blank}", ha="center", va="center", fontsize=8, color="white", bbox=box)
+    axis.text(x, y, f"{'M' * 15}{blank}", ha="center", va="center", fontsize=8, color="white", bbox=box)
     lines = (
         (0.165, record["feature"], "black", "bold"),
         (0.055, f"{record['count']:,.0f} rows, {record['n_children']} children", "#444444", "normal"),
