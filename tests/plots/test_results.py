@@ -201,5 +201,5 @@ def test_the_replay_ends_at_the_loss_of_the_whole_tree(pattern: str, seed: int) 
     records = replay_growth(model, codes, p, y, weight)
     assert len(records) == int((model.trees[0].feature >= 0).sum())
     whole = log_loss_of_rows(model.calibrate_codes(codes, p), y, weight)
-    assert records[-1].ensemble_loss == pytest.approx(whole, rel=1e-9)
+    assert records[-1].ensemble_loss == pytest.approx(whole, rel=1e-8)  # records keep nine digits
     assert records[0].count == pytest.approx(weight.sum())

@@ -24,7 +24,7 @@ from mbct.report.scored import score_rows
         (1.0, "1.000"),
         (20133.0, "20,133"),
         (999.96, "1000"),
-        (-0.01234, "-0.01234"),
+        (-0.01234, "−0.01234"),
         (float("nan"), "–"),
         (float("inf"), "∞"),
     ],
@@ -62,7 +62,7 @@ def test_what_cannot_be_judged_is_left_out_and_told(frame: type) -> None:
         ("rows", "7"),
         ("rows", "2"),
         ("rows", "2"),
-        ("segments of column 'row'", "1,000 values"),
+        ("segments of column 'row'", "989 values"),
         ("segments of column 'one'", "1 value"),
     ]
     assert [field.name for field in scored.fields] == ["device", "night", "site", "age"]

@@ -6,7 +6,7 @@ is to be gained it is the identity.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,17 @@ from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
 from mbct.errors import ParameterError
 from mbct.jit import kernel
+from mbct.stats.logodds import sigmoid
 from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
-from mbct.tree.model import CalibrationTree, rounded
+from mbct.tree.model import CalibrationTree, rounded, stop_of
 from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress."""
+_RECENTRE_ON = 50_000
+"""Parts of cells on which the mean of the folds is matched."""
+_NEWTON_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -146,13 +150,7 @@ class FoldGrower:
 @kernel
 def _settle_left_out(codes, rows, feature, table_start, table, step, log_odds) -> None:  # type: ignore[no-untyped-def]
     for i in rows:
-        node = 0
-        while feature[node] >= 0:
-            child = table[table_start[node] + codes[i, feature[node]]]
-            if child < 0:
-                break
-            node = child
-        log_odds[i] += step[node]
+        log_odds[i] += step[stop_of(codes, i, feature, table_start, table)]
 
 
 @kernel
@@ -252,4 +250,26 @@ def boost_honest(
         return (), trace
     n_trees = min(round(best.n_trees * options.overshoot), len(best.trees[0]))
     factor = shrinkage / options.n_folds
-    return tuple(tree.rescaled(factor) for fold in best.trees for tree in fold[:n_trees]), trace
+    folds = [tuple(tree.rescaled(factor) for tree in fold[:n_trees]) for fold in best.trees]
+    return _recentred(folds, parts), trace
+
+
+def _recentred(folds: list[tuple[CalibrationTree, ...]], parts: Parts) -> tuple[CalibrationTree, ...]:
+    """All trees of the folds, with the first one's steps moved so that the mean prediction is that of the folds.
+
+    The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
+    folds' own mean is matched on a sample, which needs no labels.
+    """
+    codes = parts.codes[:_RECENTRE_ON]
+    count, start = parts.count[: len(codes)], parts.log_odds[: len(codes)]
+    steps = np.zeros((len(folds), len(codes)))
+    for fold, trees in enumerate(folds):
+        for tree in trees:
+            steps[fold] += tree.step[tree.apply(codes)]
+    target = float(np.sum(count * sigmoid(start + len(folds) * steps).mean(axis=0)))
+    centre, total = 0.0, start + steps.sum(axis=0)
+    for _ in range(_NEWTON_STEPS):
+        q = sigmoid(total + centre)
+        centre += (target - float(np.sum(count * q))) / float(np.sum(count * q * (1.0 - q)))
+    first, *others = (tree for trees in folds for tree in trees)
+    return (replace(first, step=rounded(first.step + centre)), *others)

@@ -54,6 +54,11 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
     """Fit ``calibrator`` on cells that were aggregated before."""
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
+    given = [] if calibrator.score is None else [column_name(calibrator.score)]
+    if given not in ([], [bins.names[0]]):
+        raise DataError(f"the cells are those of the prediction {bins.names[0]!r}, not of score={calibrator.score!r}")
+    if calibrator.features is not None and {column_name(n) for n in calibrator.features} != set(bins.names[1:]):
+        raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
     total = cells.total
     if total.label <= 0.0 or total.label >= total.count:
         raise DataError("the label is the same in every row: both classes are needed to see a bias")

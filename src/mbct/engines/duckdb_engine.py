@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.engines.decisions import Decision, total_sql
-from mbct.engines.engine import ColumnOf, Frame, Lookup
+from mbct.engines.engine import ColumnOf, Frame, Lookup, lazy
 from mbct.engines.lookups import join_lookups
 from mbct.errors import DataError, MissingDependencyError, ParameterError, StorageError
 from mbct.validation import FloatArray
@@ -58,14 +58,14 @@ class DuckDBEngine:
                 "this DuckDB connection cannot read Python objects: SET python_enable_replacements = true"
             ) from error
         del mbct_small_table  # the relation holds it
-        return _lazy(relation)
+        return lazy(relation)
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By the position of a text in an enum type, which keeps the order of rows; by a join where there are many."""
         short = [lookup for lookup in lookups if 0 < len(lookup.code_of) <= _MOST_ENUM_VALUES]
         if short:
             coded = ", ".join(f"{_position_in_enum(lookup)} AS {_quoted(lookup.into)}" for lookup in short)
-            frame = _lazy(frame.to_native().project(f"*, {coded}"))
+            frame = lazy(frame.to_native().project(f"*, {coded}"))
         return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
 
     def add_total(
@@ -73,13 +73,13 @@ class DuckDBEngine:
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
         total = total_sql(terms, lambda feature: _quoted(column(feature)), product=product)
-        return _lazy(frame.to_native().project(f"*, {total} AS {_quoted(into)}"))
+        return lazy(frame.to_native().project(f"*, {total} AS {_quoted(into)}"))
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """Unnest a list of the columns."""
         listed = ", ".join(map(_quoted, columns))
         beside = "".join(f", {_quoted(name)}" for name in kept)
-        return _lazy(frame.to_native().project(f"unnest([{listed}]) AS {_quoted(into)}{beside}"))
+        return lazy(frame.to_native().project(f"unnest([{listed}]) AS {_quoted(into)}{beside}"))
 
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """HyperLogLog of the columns' hash."""
@@ -97,7 +97,7 @@ class DuckDBEngine:
         name = _TABLE_PREFIX + uuid.uuid4().hex
         frame.to_native().query("mbct_rows", f"CREATE TEMP TABLE {name} AS SELECT * FROM mbct_rows")
         # Read through the root: a relation made from ``frame`` would need all that ``frame`` was made from.
-        return _lazy(self.root.query("mbct_root", f"SELECT * FROM temp.{name}").set_alias(name))
+        return lazy(self.root.query("mbct_root", f"SELECT * FROM temp.{name}").set_alias(name))
 
     def let_go(self, frame: Frame) -> None:
         """Drop the temporary table."""
@@ -113,7 +113,7 @@ def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> t
     connection = _connect(memory_limit, threads)
     try:
         engine = DuckDBEngine(connection.sql("SELECT 1"))
-        frame = _lazy(_read(connection, reader, path))
+        frame = lazy(_read(connection, reader, path))
         # A text file would be parsed anew for every query.
         return engine, engine.keep(frame) if reader == "read_csv" else frame
     except duckdb.Error as error:
@@ -131,7 +131,7 @@ def _read(connection: Any, reader: str, path: str) -> Any:
 def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
     """A pyarrow Dataset, scanned by an embedded DuckDB."""
     connection = _connect(memory_limit, threads)
-    return DuckDBEngine(connection.sql("SELECT 1")), _lazy(connection.from_arrow(dataset))
+    return DuckDBEngine(connection.sql("SELECT 1")), lazy(connection.from_arrow(dataset))
 
 
 def _connect(memory_limit: str | None, threads: int | None) -> Any:
@@ -171,10 +171,6 @@ def _position_in_enum(lookup: Lookup) -> str:
         raise ValueError("codes of a lookup must be 0, 1, 2, …")
     declared = ", ".join(map(_text, by_code))
     return f"CAST(enum_code(TRY_CAST({_quoted(lookup.column)} AS ENUM({declared}))) AS INTEGER)"
-
-
-def _lazy(relation: Any) -> Frame:
-    return nw.from_native(relation)
 
 
 def _quoted(name: str) -> str:

@@ -16,6 +16,12 @@ ColumnOf = Callable[[int], str]
 """Name of the code column of a feature."""
 
 
+def lazy(native: Any) -> Frame:
+    """An engine's own object as a narwhals frame."""
+    frame: Frame = nw.from_native(native)
+    return frame
+
+
 @dataclass(frozen=True)
 class Lookup:
     """Texts of ``column`` to be replaced by codes in ``into``; another text, or none, becomes null."""

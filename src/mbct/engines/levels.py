@@ -89,8 +89,8 @@ class EngineLevels:
             .join(steps, on=[_NODE, _CODE], how="left")
         )
         stayed = nw.col(_CHILD).is_null()
-        node = nw.when(stayed).then(nw.col(_NODE)).otherwise(nw.col(_CHILD)).cast(nw.Int32)
-        self._replace(moved.select(*self.codes, P, Y, W, node.alias(_NODE)))
+        reached_node = nw.when(stayed).then(nw.col(_NODE)).otherwise(nw.col(_CHILD)).cast(nw.Int32)
+        self._replace(moved.select(*self.codes, P, Y, W, reached_node.alias(_NODE)))
 
     def multiply(self, multiplier: FloatArray) -> None:
         """End a tree: multiply each row's prediction by its node's multiplier and go back to the root."""

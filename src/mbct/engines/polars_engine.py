@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.engines.decisions import Decision, balanced
-from mbct.engines.engine import ColumnOf, Frame, Lookup
+from mbct.engines.engine import ColumnOf, Frame, Lookup, lazy
 from mbct.engines.expressions import step_of, unpivot
 from mbct.validation import FloatArray
 
@@ -26,7 +26,7 @@ class PolarsEngine:
         """A frame in memory."""
         import polars as pl
 
-        return nw.from_native(pl.LazyFrame({name: values.tolist() for name, values in columns.items()}))
+        return lazy(pl.LazyFrame({name: values.tolist() for name, values in columns.items()}))
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By a replacement, which keeps the order of rows."""
@@ -43,7 +43,7 @@ class PolarsEngine:
             .alias(lookup.into)
             for lookup in lookups
         ]
-        return nw.from_native(frame.to_native().with_columns(coded))
+        return lazy(frame.to_native().with_columns(coded))
 
     def add_total(
         self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
@@ -71,7 +71,7 @@ class PolarsEngine:
 
     def keep(self, frame: Frame) -> Frame:
         """A frame in memory."""
-        return nw.from_native(frame.to_native().collect(engine="streaming").lazy())
+        return lazy(frame.to_native().collect(engine="streaming").lazy())
 
     def let_go(self, frame: Frame) -> None:
         """Nothing to do: memory is freed with the frame."""

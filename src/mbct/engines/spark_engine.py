@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.engines.decisions import Decision, total_sql
-from mbct.engines.engine import ColumnOf, Frame, Lookup
+from mbct.engines.engine import ColumnOf, Frame, Lookup, lazy
 from mbct.engines.expressions import unpivot
 from mbct.engines.lookups import join_lookups
 from mbct.validation import FloatArray
@@ -28,10 +28,10 @@ class SparkEngine:
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A local relation, marked for broadcast."""
         import pyarrow as pa
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions
 
         content = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
-        return nw.from_native(F.broadcast(beside.to_native().sparkSession.createDataFrame(content)))
+        return lazy(functions.broadcast(beside.to_native().sparkSession.createDataFrame(content)))
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By a broadcast join, which keeps the order of rows within a partition."""
@@ -42,7 +42,7 @@ class SparkEngine:
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
         total = total_sql(terms, lambda feature: f"`{column(feature)}`", product=product)
-        return nw.from_native(frame.to_native().selectExpr("*", f"{total} AS `{into}`"))
+        return lazy(frame.to_native().selectExpr("*", f"{total} AS `{into}`"))
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """Unpivot the columns."""
@@ -50,10 +50,10 @@ class SparkEngine:
 
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """HyperLogLog++ of the columns' hash."""
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions
 
-        hashed = F.xxhash64(*(F.col(f"`{name}`") for name in columns))
-        return int(frame.to_native().select(F.approx_count_distinct(hashed)).collect()[0][0])
+        hashed = functions.xxhash64(*(functions.col(f"`{name}`") for name in columns))
+        return int(frame.to_native().select(functions.approx_count_distinct(hashed)).collect()[0][0])
 
     def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """Quantiles of the Greenwald-Khanna sketch."""
@@ -63,7 +63,7 @@ class SparkEngine:
 
     def keep(self, frame: Frame) -> Frame:
         """Rows held by the executors, cut off from the query that made them."""
-        return nw.from_native(frame.to_native().localCheckpoint(eager=True))
+        return lazy(frame.to_native().localCheckpoint(eager=True))
 
     def let_go(self, frame: Frame) -> None:
         """Tell the executors to drop the rows."""

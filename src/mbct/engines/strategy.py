@@ -83,7 +83,7 @@ def _cell_level(
     if strategy == "cells":
         return "cell"
     raise DataError(
-        f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or bins "
-        "(number_bins, score_bins), fit on a sample, take preset='paper' which grows level by level in the engine, "
-        "or insist with strategy='cells'"
+        f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or "
+        "bins (number_bins, score_bins), fit on a sample, take preset='paper' which grows level by level in the "
+        "engine, or insist with strategy='cells'"
     )

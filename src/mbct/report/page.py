@@ -48,9 +48,11 @@ def number(value: float, digits: int = 4) -> str:
     """
     if not math.isfinite(value):
         return "∞" if math.isinf(value) and value > 0 else "–"
+    if value < 0:
+        return f"−{number(-value, digits)}"
     if value == 0:
         return "0"
-    if abs(value) >= 1000:
+    if value >= 1000:
         return f"{value:,.0f}"
     shown = f"{value:.{digits}g}"
     return shown if "e" in shown or abs(value) < 1e-4 else f"{float(shown):.{_decimals(float(shown), digits)}f}"
@@ -72,7 +74,7 @@ def change(before: float, after: float, digits: int = 4) -> str:
     return " → ".join(shown)
 
 
-def interval(ends: tuple[float, float], digits: int = 4) -> str:
+def interval(ends: tuple[float, float], digits: int = 3) -> str:
     """Both ends of an interval, small; nothing where it is unknown."""
     if not all(map(math.isfinite, ends)):
         return ""

@@ -129,17 +129,23 @@ class CalibrationTree:
 
 
 @kernel
+def stop_of(codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> int:
+    """Number of the node where row ``i`` stops."""
+    node = 0
+    while feature[node] >= 0:
+        child = table[table_start[node] + codes[i, feature[node]]]
+        if child < 0:
+            break
+        node = child
+    return node
+
+
+@kernel
 def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> IntArray:
     """Walk every row down the tree."""
     stopped = np.empty(len(codes), np.int32)
     for i in range(len(codes)):
-        node = 0
-        while feature[node] >= 0:
-            child = table[table_start[node] + codes[i, feature[node]]]
-            if child < 0:
-                break
-            node = child
-        stopped[i] = node
+        stopped[i] = stop_of(codes, i, feature, table_start, table)
     return stopped
 
 

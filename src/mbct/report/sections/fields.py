@@ -114,8 +114,8 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
         for error in ("ece", "rce"):
             found = estimates[f"{error} {name}"]
             cells += [
-                f"{number(found.before, 3)}<br>{interval(found.before_interval, 3)}",
-                f"{number(found.after, 3)}<br>{interval(found.after_interval, 3)}",
+                f"{number(found.before, 3)}<br>{interval(found.before_interval)}",
+                f"{number(found.after, 3)}<br>{interval(found.after_interval)}",
             ]
         counts = [sum(segment.sure for segment in side.segments) for side in (each.before, each.after)]
         cells.append(f"{counts[0]} → {counts[1]}")

@@ -133,9 +133,14 @@ def _local(splits: tuple[SplitRecord, ...]) -> Any:
     ]
     return (
         alt.Chart(data(_records(splits)))
-        .mark_bar(color=AFTER, cornerRadiusEnd=3, size=14)
+        .mark_bar(color=AFTER, cornerRadiusEnd=2)
         .encode(
-            x=alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False)),
+            x=alt.X(
+                "split:O",
+                title="split",
+                scale=alt.Scale(padding=0.3),
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False),
+            ),
             y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="~%")),
             tooltip=tooltip,
         )

@@ -38,18 +38,16 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section
         Column("before"),
         Column("after"),
         Column("change", hint="after less before, on the same resamples"),
-        Column("", number=False),
     )
     lines = []
     for name, title, better, meaning in SHOWN:
         found = estimates[name]
         lines.append(
             [
-                f"<b>{text(title)}</b><br><small>{text(meaning)}</small>",
+                f"<b>{text(title)}</b> {_mark(found, better)}<br><small>{text(meaning)}</small>",
                 f"{number(found.before)}<br>{interval(found.before_interval)}",
                 f"{number(found.after)}<br>{interval(found.after_interval)}",
-                f"{_signed(found.change)}<br>{interval(found.change_interval, 3)}",
-                _mark(found, better),
+                f"{_signed(found.change)}<br>{interval(found.change_interval)}",
             ]
         )
     lead = (
@@ -61,7 +59,7 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section
 
 def _signed(value: float) -> str:
     shown = number(value, 3)
-    return f"+{shown}" if value > 0 else shown.replace("-", "−", 1)
+    return f"+{shown}" if value > 0 else shown
 
 
 def _mark(found: PairedEstimate, better: int) -> str:

@@ -51,4 +51,4 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
 
 def _cell(segment: SegmentBias) -> str:
     sure = ' <span class="sure" title="beyond chance">●</span>' if segment.sure else ""
-    return f"{number(segment.ratio, 3)}{sure}<br>{interval((segment.lower, segment.upper), 3)}"
+    return f"{number(segment.ratio, 3)}{sure}<br>{interval((segment.lower, segment.upper))}"

@@ -1,0 +1,173 @@
+"""Where a store lives: a local folder, or any folder that fsspec can reach.
+
+Both give the two things that the store's safety rests on: a file is written whole or not at all, and of several writers
+that create the same file exactly one succeeds.
+"""
+
+import contextlib
+import os
+import tempfile
+import time
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+from mbct.errors import MissingDependencyError, StorageError
+from mbct.files import write_atomically
+
+
+class Place(Protocol):
+    """A folder of files, named by relative paths."""
+
+    url: str
+
+    def read(self, name: str) -> bytes:
+        """Content of a file; FileNotFoundError where there is none."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file whole or not at all."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file that must not exist; False where it does."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder and below it, sorted; files in the making are left out."""
+
+    def remove(self, name: str) -> None:
+        """Delete a file if it is there."""
+
+    def age(self, name: str) -> float:
+        """Seconds since a file was written; 0 where that is not known."""
+
+
+def open_place(url: str | os.PathLike[str]) -> Place:
+    """The folder at ``url``: a path, or an fsspec URL such as ``s3://bucket/store``."""
+    text = os.fspath(url)
+    return RemotePlace(text) if "://" in text else LocalPlace(Path(text))
+
+
+class LocalPlace:
+    """A folder of this machine, or one mounted into it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.url = str(root)
+
+    def read(self, name: str) -> bytes:
+        """Content of a file."""
+        return (self.root / name).read_bytes()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write beside the target, then rename."""
+        self._folder_of(name)
+        write_atomically(self.root / name, content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write beside the target, then link: the one step that fails if the target is there."""
+        folder = self._folder_of(name)
+        descriptor, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
+        try:
+            with os.fdopen(descriptor, "wb") as handle:
+                handle.write(content)
+                handle.flush()
+                os.fsync(handle.fileno())
+            Path(part).chmod(0o644)
+            os.link(part, self.root / name)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise StorageError(f"cannot write {self.root / name}: {error.strerror}") from error
+        finally:
+            Path(part).unlink(missing_ok=True)
+        _sync_folder(folder)
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder and below it."""
+        found = (path for path in (self.root / folder).rglob("*") if not path.name.startswith(".") and path.is_file())
+        return sorted(path.relative_to(self.root).as_posix() for path in found)
+
+    def remove(self, name: str) -> None:
+        """Delete a file if it is there."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def age(self, name: str) -> float:
+        """Seconds since a file was written."""
+        try:
+            return time.time() - (self.root / name).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def _folder_of(self, name: str) -> Path:
+        folder = (self.root / name).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
+        return folder
+
+
+class RemotePlace:
+    """A folder in an object store or on another file system; one upload is one atomic write there."""
+
+    def __init__(self, url: str):
+        try:
+            import fsspec
+        except ImportError as error:
+            raise MissingDependencyError(f"{url} needs fsspec: pip install 'mbct[store]'") from error
+        self.url = url
+        try:
+            self.files: Any
+            self.files, self.root = fsspec.core.url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise StorageError(f"cannot open {url}: {error}") from error
+
+    def read(self, name: str) -> bytes:
+        """Content of a file."""
+        return bytes(self.files.cat_file(self._path(name)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Upload a file."""
+        self.files.pipe_file(self._path(name), content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Upload a file unless it exists, by the file system's own conditional write."""
+        try:
+            self.files.pipe_file(self._path(name), content, mode="create")
+        except FileExistsError:
+            return False
+        return True
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder and below it."""
+        self.files.invalidate_cache()
+        try:
+            found = self.files.find(self._path(folder))
+        except FileNotFoundError:
+            return []
+        relative = (PurePosixPath(path).relative_to(PurePosixPath(self.root)) for path in found)
+        return sorted(path.as_posix() for path in relative if not path.name.startswith("."))
+
+    def remove(self, name: str) -> None:
+        """Delete a file if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.files.rm_file(self._path(name))
+
+    def age(self, name: str) -> float:
+        """Seconds since a file was written; 0 where the file system does not say."""
+        try:
+            return time.time() - float(self.files.modified(self._path(name)).timestamp())
+        except (NotImplementedError, FileNotFoundError, AttributeError):
+            return 0.0
+
+    def _path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name survive a loss of power, where the system allows it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
