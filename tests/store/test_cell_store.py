@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from store_writers import BINS, batch_of
 
 from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
 from mbct.errors import DataError, ModelFileError
 from mbct.store import CellStore
+from store_writers import BINS, batch_of
 
 OTHER_BINS = FeatureBins((NumberBins("p", (0.5,)), CategoryBins("site", ("a",))))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from store_writers import BINS, batch_of, day_of
 
 from mbct.store import CellStore
+from store_writers import BINS, batch_of, day_of
 
 HERE = Path(__file__).parent.parent
 N_BATCHES = 5
