@@ -9,10 +9,10 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "MBCTCalibrator": "mbct.calibrators.mbct",
     "CellStore": "mbct.store.cell_store",
     "CalibratedClassifier": "mbct.calibrators.classifier",
     "Comparison": "mbct.comparison.table",
+    "MBCTCalibrator": "mbct.calibrators.mbct",
     "compare": "mbct.comparison.compare",
     "load_model": "mbct.calibrators.persistence",
     "refresh": "mbct.calibrators.refresh",

@@ -3,12 +3,16 @@
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 Advance = Callable[[int], None]
 """Reports that so many more steps are done."""
+
+_shown: ContextVar[bool] = ContextVar("_shown", default=False)
+"""Whether a bar is on the screen: one within it stays silent, as a terminal has room for one."""
 
 
 @contextmanager
@@ -17,7 +21,7 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
 
     The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if _shown.get() or not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
         return
     try:
@@ -29,7 +33,11 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda steps: bar.advance(task, steps)
+        token = _shown.set(True)
+        try:
+            yield lambda steps: bar.advance(task, steps)
+        finally:
+            _shown.reset(token)
 
 
 def track(items: Sequence[Item], description: str) -> Iterator[Item]:

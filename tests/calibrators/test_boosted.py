@@ -18,6 +18,10 @@ def biased_by_feature(seed=0, n=6000):
     return frame, (rng.uniform(size=n) < truth).astype(int), truth
 
 
+def boosted(**parameters):
+    return LightGBMCalibrator(**{"score": "p", "n_jobs": 1, **parameters})
+
+
 def mean_error(calibrated, truth):
     return np.mean(np.abs(calibrated - truth))
 
@@ -25,19 +29,19 @@ def mean_error(calibrated, truth):
 def test_it_learns_biases_of_features():
     frame, y, _ = biased_by_feature()
     fresh, _, truth = biased_by_feature(seed=1)
-    fitted = LightGBMCalibrator("p").fit(frame, y)
+    fitted = boosted().fit(frame, y)
     assert mean_error(fitted.calibrate(fresh), truth) < 0.25 * mean_error(fresh["p"], truth)
 
 
 def test_categories_may_be_text_categorical_or_named_numbers():
     frame, y, _ = biased_by_feature()
-    expected = LightGBMCalibrator("p").fit(frame, y).calibrate(frame)
+    expected = boosted().fit(frame, y).calibrate(frame)
     typed = frame.assign(site=frame["site"].astype("category"))
-    np.testing.assert_array_equal(LightGBMCalibrator("p").fit(typed, y).calibrate(typed), expected)
+    np.testing.assert_array_equal(boosted().fit(typed, y).calibrate(typed), expected)
     enum = pl.DataFrame(frame.to_dict("list")).with_columns(pl.col("site").cast(pl.Categorical))
-    np.testing.assert_array_equal(LightGBMCalibrator("p").fit(enum, y).calibrate(enum), expected)
+    np.testing.assert_array_equal(boosted().fit(enum, y).calibrate(enum), expected)
     numbers = frame.assign(site=frame["site"].map({"a": 1, "b": 2, "c": 3}))
-    named = LightGBMCalibrator("p", categorical=["site"]).fit(numbers, y)
+    named = boosted(categorical=["site"]).fit(numbers, y)
     assert list(named.features_.categories) == ["site"]
     # Other values fall into other parts of the validation split, so the two agree only in what they learned.
     assert np.corrcoef(named.calibrate(numbers), expected)[0, 1] > 0.97
@@ -45,7 +49,7 @@ def test_categories_may_be_text_categorical_or_named_numbers():
 
 def test_unseen_and_missing_values_have_a_prediction():
     frame, y, _ = biased_by_feature()
-    fitted = LightGBMCalibrator("p").fit(frame, y)
+    fitted = boosted().fit(frame, y)
     odd = pd.DataFrame({"p": [0.2, 0.2], "site": ["never", None], "x": [np.nan, 0.1]})
     assert np.all(np.isfinite(fitted.calibrate(odd)))
 
@@ -53,9 +57,9 @@ def test_unseen_and_missing_values_have_a_prediction():
 def test_where_nothing_is_to_be_gained_the_base_stays():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.05, 0.95, 2000)
-    fitted = LightGBMCalibrator("p").fit({"p": p, "x": rng.normal(size=2000)}, rng.uniform(size=2000) < p)
+    fitted = boosted().fit({"p": p, "x": rng.normal(size=2000)}, rng.uniform(size=2000) < p)
     assert np.mean(np.abs(fitted.calibrate({"p": p, "x": p}) - p)) < 0.02
-    tiny = LightGBMCalibrator().fit(np.array([0.2, 0.6, 0.7]), np.array([0, 1, 1]))
+    tiny = boosted(score=None).fit(np.array([0.2, 0.6, 0.7]), np.array([0, 1, 1]))
     np.testing.assert_array_equal(tiny.calibrate(np.array([0.2, 0.9])), [0.2, 0.9])
 
 
@@ -63,15 +67,15 @@ def test_weights_are_close_to_copies():
     frame, y, _ = biased_by_feature(n=20_000)
     weight = np.random.default_rng(2).integers(0, 3, len(y))
     rows = np.repeat(np.arange(len(y)), weight)
-    weighted = LightGBMCalibrator("p").fit(frame, y, weight).calibrate(frame)
-    copied = LightGBMCalibrator("p").fit(frame.iloc[rows], y[rows]).calibrate(frame)
+    weighted = boosted().fit(frame, y, weight).calibrate(frame)
+    copied = boosted().fit(frame.iloc[rows], y[rows]).calibrate(frame)
     assert np.mean(np.abs(weighted - copied)) < 0.02
     assert np.corrcoef(weighted, copied)[0, 1] > 0.99
 
 
 def test_the_number_of_threads_does_not_matter():
     frame, y, _ = biased_by_feature()
-    one, two = (LightGBMCalibrator("p", n_jobs=n).fit(frame, y) for n in (1, 2))
+    one, two = (LightGBMCalibrator(score="p", n_jobs=n).fit(frame, y) for n in (1, 2))
     np.testing.assert_allclose(one.calibrate(frame), two.calibrate(frame), rtol=1e-12)
 
 
@@ -79,12 +83,12 @@ def test_without_lightgbm_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     frame, y, _ = biased_by_feature(n=500)
     with pytest.raises(MissingDependencyError, match=r"pip install 'mbct\[lightgbm\]'"):
-        LightGBMCalibrator("p").fit(frame, y)
+        boosted().fit(frame, y)
 
 
 def test_columns_missing_at_prediction_are_named():
     frame, y, _ = biased_by_feature()
-    fitted = LightGBMCalibrator("p").fit(frame, y)
+    fitted = boosted().fit(frame, y)
     with pytest.raises(DataError, match="column is missing: 'x'; the data has 'p', 'site'"):
         fitted.calibrate(frame[["p", "site"]])
 
@@ -100,4 +104,4 @@ def test_columns_missing_at_prediction_are_named():
 def test_senseless_parameters_are_named(parameters, message):
     frame, y, _ = biased_by_feature(n=300)
     with pytest.raises(ParameterError, match=message):
-        LightGBMCalibrator("p", **parameters).fit(frame, y)
+        boosted(**parameters).fit(frame, y)

@@ -1,11 +1,212 @@
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mbct.calibrators import CalibratedClassifier
+from mbct import CalibratedClassifier
+from mbct.calibrators import PlattCalibrator, SegmentCalibrator
+from mbct.calibrators.classifier import BASE_SCORE
+from mbct.errors import DataError, ParameterError
 
 
 @parametrize_with_checks(
-    [CalibratedClassifier(LogisticRegression(), "platt"), CalibratedClassifier(LogisticRegression(), "isotonic")]
+    [
+        CalibratedClassifier(LogisticRegression()),
+        CalibratedClassifier(LogisticRegression(), "platt"),
+        CalibratedClassifier(DecisionTreeClassifier(random_state=0), "isotonic"),
+    ]
 )
 def test_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def over_confident(n_classes=2, n=1500, seed=0):
+    X, y = make_classification(n, 6, n_informative=4, n_redundant=2, n_classes=n_classes, flip_y=0.2, random_state=seed)
+    return X[: n // 2], y[: n // 2], X[n // 2 :], y[n // 2 :]
+
+
+@pytest.mark.parametrize("calibrator", [None, "platt", "isotonic", "venn-abers"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_mends_an_over_confident_classifier(calibrator, n_classes):
+    X, y, fresh, fresh_y = over_confident(n_classes)
+    base = GaussianNB().fit(X, y)
+    mended = CalibratedClassifier(GaussianNB(), calibrator).fit(X, y)
+    q = np.clip(mended.predict_proba(fresh), 1e-6, 1)
+    assert log_loss(fresh_y, q / q.sum(axis=1, keepdims=True)) < log_loss(fresh_y, base.predict_proba(fresh))
+    assert len(mended.calibrators_) == (1 if n_classes == 2 else 3)
+
+
+def test_without_a_calibrator_named_it_is_mbct():
+    X, y, _, _ = over_confident()
+    assert CalibratedClassifier(GaussianNB()).fit(X, y).calibrators_[0].method == "mbct"
+
+
+def test_the_classifier_is_the_one_of_all_rows():
+    X, y, fresh, _ = over_confident()
+    fitted = CalibratedClassifier(RandomForestClassifier(10, random_state=0), "platt").fit(X, y)
+    alone = RandomForestClassifier(10, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fitted.estimator_.predict_proba(fresh), alone.predict_proba(fresh))
+
+
+def test_the_calibrator_sees_held_out_probabilities():
+    X, y, _, _ = over_confident()
+    # A tree that knows its rows by heart is always right on them: only held-out rows show how bad it is.
+    fitted = CalibratedClassifier(DecisionTreeClassifier(random_state=0), "platt").fit(X, y)
+    sure = fitted.predict_proba(X).max(axis=1)
+    assert np.all(sure < 0.9)
+
+
+def test_prefit_leaves_the_classifier_alone():
+    X, y, fresh, fresh_y = over_confident()
+    base = GaussianNB().fit(X, y)
+    fitted = CalibratedClassifier(base, "platt", cv="prefit").fit(fresh, fresh_y)
+    assert fitted.estimator_ is base
+    expected = PlattCalibrator().fit(base.predict_proba(fresh)[:, 1], fresh_y)
+    np.testing.assert_allclose(
+        fitted.predict_proba(X)[:, 1], expected.calibrate(base.predict_proba(X)[:, 1]), atol=1e-9
+    )
+
+
+def test_the_calibrator_sees_the_features():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=4000), "site": rng.choice([0, 1], 4000)})
+    y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-frame["x"] * np.where(frame["site"] == 1, 3, 0.2)))).astype(int)
+    # The base sees x alone; what x is worth depends on the site.
+    blind = LogisticRegression(max_iter=200).fit(frame[["x"]], y)
+    by_site = CalibratedClassifier(_OnlyX(), SegmentCalibrator(field="site")).fit(frame, y)
+    assert by_site.calibrators_[0].score == BASE_SCORE
+    assert set(by_site.calibrators_[0].segments_) == {"0", "1"}
+    gain = log_loss(y, blind.predict_proba(frame[["x"]])) - log_loss(y, by_site.predict_proba(frame))
+    assert gain > 0.03
+
+
+class _OnlyX(LogisticRegression):
+    """Looks at the column x only."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X[["x"]], y, sample_weight)
+
+    def predict_proba(self, X):
+        return super().predict_proba(X[["x"]])
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [-1, 1], [False, True], ["a", "b", "c"], [10, 20, 30]])
+def test_labels_of_any_type(labels):
+    X, code, fresh, _ = over_confident(len(labels))
+    y = np.array(labels)[code]
+    fitted = CalibratedClassifier(GaussianNB(), "platt").fit(X, y)
+    assert fitted.classes_.tolist() == sorted(labels)
+    assert fitted.predict(fresh).dtype == y.dtype
+    np.testing.assert_allclose(fitted.predict_proba(fresh).sum(axis=1), 1.0)
+
+
+def test_weights_are_copies_and_order_does_not_matter():
+    X, y, fresh, _ = over_confident()
+    weight = np.random.default_rng(0).integers(0, 4, len(y))
+    rows = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
+    fitted = CalibratedClassifier(GaussianNB(), "isotonic")
+    weighted = clone(fitted).fit(X, y, weight).predict_proba(fresh)
+    copied = clone(fitted).fit(X[rows], y[rows]).predict_proba(fresh)
+    # The base itself sums weights and copies with other rounding, which steep isotonic steps make larger.
+    np.testing.assert_allclose(weighted, copied, atol=1e-7)
+
+
+def test_weights_serve_the_calibrator_where_the_classifier_takes_none():
+    X, y, fresh, _ = over_confident()
+    weight = np.where(y == 1, 5.0, 1.0)
+    classifier = CalibratedClassifier(KNeighborsClassifier(), "platt")
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
+        weighted = classifier.fit(X, y, weight).predict_proba(fresh)[:, 1]
+    assert weighted.mean() > clone(classifier).fit(X, y).predict_proba(fresh)[:, 1].mean() + 0.1
+
+
+def test_sparse_rows_and_margins():
+    X, y, fresh, _ = over_confident()
+    for n_classes in (2, 3):
+        X, y, fresh, _ = over_confident(n_classes)
+        fitted = CalibratedClassifier(LinearSVC(), "platt").fit(sparse.csr_matrix(X), y)
+        np.testing.assert_allclose(fitted.predict_proba(sparse.csr_matrix(fresh)).sum(axis=1), 1.0)
+        dense = CalibratedClassifier(LinearSVC(), "platt").fit(X, y)
+        assert np.mean(dense.predict(fresh) == fitted.predict(sparse.csr_matrix(fresh))) > 0.95
+
+
+def test_splitters_and_lists_of_splits():
+    X, y, fresh, _ = over_confident()
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    by_splitter = CalibratedClassifier(GaussianNB(), "platt", cv=folds).fit(X, y)
+    by_list = CalibratedClassifier(GaussianNB(), "platt", cv=list(folds.split(X, y))).fit(X, y)
+    np.testing.assert_array_equal(by_splitter.predict_proba(fresh), by_list.predict_proba(fresh))
+    twice = CalibratedClassifier(GaussianNB(), "platt", cv=list(folds.split(X, y)) * 2).fit(X, y)
+    np.testing.assert_allclose(twice.predict_proba(fresh), by_list.predict_proba(fresh), atol=1e-12)
+    later = CalibratedClassifier(GaussianNB(), "platt", cv=TimeSeriesSplit(3)).fit(X, y)
+    assert np.all(np.isfinite(later.predict_proba(fresh)))
+
+
+def test_missing_values_pass_to_a_classifier_that_takes_them():
+    X, y, fresh, _ = over_confident()
+    X[::7, 0] = fresh[::5, 1] = np.nan
+    fitted = CalibratedClassifier(HistGradientBoostingClassifier(max_iter=10)).fit(X, y)
+    assert np.all(np.isfinite(fitted.predict_proba(fresh)))
+
+
+def test_it_can_be_searched_over():
+    X, y, _, _ = over_confident(n=600)
+    search = GridSearchCV(
+        CalibratedClassifier(GaussianNB(), PlattCalibrator()),
+        {"calibrator__smooth_targets": [True, False], "estimator__var_smoothing": [1e-9, 1e-2]},
+        scoring="neg_log_loss",
+        cv=3,
+    )
+    assert search.fit(X, y).best_score_ > -1.0
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"calibrator": "magic"}, ParameterError, "unknown method 'magic'; available are"),
+        (
+            {"calibrator": LogisticRegression()},
+            ParameterError,
+            "calibrator must be a calibrator or the name of a method",
+        ),
+        ({"cv": "five"}, ParameterError, "cv must be a number, a splitter, a list of splits or 'prefit', got 'five'"),
+        ({"cv": 1}, ParameterError, "cv must be a number of at least 2, got 1"),
+    ],
+)
+def test_senseless_parameters_are_named(parameters, error, message):
+    X, y, _, _ = over_confident(n=200)
+    with pytest.raises(error, match=message):
+        CalibratedClassifier(GaussianNB(), **{"calibrator": "platt", **parameters}).fit(X, y)
+
+
+def test_bad_data_is_named():
+    X, y, _, _ = over_confident(n=200)
+    with pytest.raises(DataError, match="y has only one class"):
+        CalibratedClassifier(GaussianNB(), "platt").fit(X, np.zeros(len(y)))
+    lonely = np.zeros(len(y))
+    lonely[3] = 1
+    with pytest.raises(DataError, match="has only one sample \\(one distinct row\\)"):
+        CalibratedClassifier(GaussianNB(), "platt").fit(X, lonely)
+    frame = pd.DataFrame(X, columns=[*"abcde", BASE_SCORE])
+    with pytest.raises(DataError, match="the column name 'base_score' is kept for the classifier's probability"):
+        CalibratedClassifier(GaussianNB()).fit(frame, y)
+
+
+def test_no_warning_of_its_own():
+    X, y, fresh, _ = over_confident()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CalibratedClassifier(GaussianNB(), "beta").fit(X, y).predict_proba(fresh)

@@ -169,6 +169,19 @@ def test_one_class_and_constant_predictions_give_a_result(name):
     METRICS[name]([1], [0.3], ["a"])
 
 
+def test_what_has_no_value_has_no_interval_and_no_p_value():
+    nothing = metrics.field_rce([0, 0, 0], [0.1, 0.2, 0.3], ["a", "a", "b"], confidence=0.9, n_null=9)
+    assert math.isnan(nothing)
+    assert math.isnan(nothing.interval.lower)
+    assert math.isnan(nothing.p_value)
+    assert nothing.all_values == pytest.approx(0.3)
+    infinite = metrics.pud([0, 0], [0.1, 0.2], confidence=0.9)
+    assert infinite == math.inf
+    assert math.isnan(infinite.interval.upper)
+    sparse = metrics.pud([1, 0, 0], [0.3, 0.3, 0.3], confidence=0.9)
+    assert math.isfinite(sparse.interval.upper)
+
+
 def test_ranking_needs_both_classes():
     with pytest.raises(DataError, match="the label is 1 in every row: the AUC needs both classes"):
         metrics.auc([1, 1], [0.2, 0.3])

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, equal_width, rows_as_bins, uniform_mass
@@ -22,6 +22,7 @@ def test_uniform_mass_equals_array_split_where_rows_divide_evenly():
 
 
 @given(n=st.integers(1, 60), n_bins=st.integers(1, 80), seed=st.integers(0, 9))
+@settings(deadline=None)
 def test_every_uniform_bin_has_the_same_mass_and_nothing_is_lost(n, n_bins, seed):
     p, y, w = _rows(n, seed, ties=True)
     bins = uniform_mass(atoms_by_prediction(p, y, w), n_bins)
@@ -31,6 +32,7 @@ def test_every_uniform_bin_has_the_same_mass_and_nothing_is_lost(n, n_bins, seed
 
 
 @given(n=st.integers(1, 40), n_bins=st.integers(1, 20), seed=st.integers(0, 9))
+@settings(deadline=None)
 @pytest.mark.parametrize("divide", [uniform_mass, equal_width])
 def test_weights_are_copies_and_row_order_is_nothing(divide, n, n_bins, seed):
     p, y, w = _rows(n, seed, ties=True)

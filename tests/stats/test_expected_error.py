@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbct.stats.divisions import atoms_by_prediction, uniform_mass
+from mbct.stats.divisions import atoms_by_prediction, equal_width, uniform_mass
 from mbct.stats.expected_error import (
     ece_of_atoms,
+    ece_of_bins,
     ece_of_rows,
     ece_sweep_of_rows,
-    equal_width_ece_of_rows,
     sweep_bins,
 )
 
@@ -28,7 +28,9 @@ def test_ece_equals_uncertainty_calibration(norm):
     peer_width = calibration.lower_bound_scaling_ce(
         p, y.astype(int), p=norm, debias=False, num_bins=15, binning_scheme=calibration.get_equal_prob_bins
     )
-    assert equal_width_ece_of_rows(p, y, np.ones(3000), 15, norm) == pytest.approx(peer_width, rel=1e-12)
+    assert ece_of_bins(equal_width(atoms_by_prediction(p, y, np.ones(3000)), 15), norm) == pytest.approx(
+        peer_width, rel=1e-12
+    )
 
 
 def _sweep_by_definition(p, y, w):
@@ -49,7 +51,7 @@ def _sweep_by_definition(p, y, w):
     ties=st.sampled_from([0, 4, 12]),
     sharpness=st.sampled_from([1.0, 4.0, 30.0]),
 )
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_sweep_finds_the_number_of_bins_of_its_definition(n, seed, ties, sharpness):
     rng = np.random.default_rng(seed)
     p = rng.random(n) if ties == 0 else rng.integers(0, ties, n) / ties
@@ -86,6 +88,7 @@ def test_one_swap_in_a_perfect_ranking_does_not_make_the_sweep_quadratic():
 
 
 @given(n_bins=st.integers(1, 30), seed=st.integers(0, 20))
+@settings(deadline=None)
 def test_ece_lies_between_the_bias_and_the_mean_absolute_error(n_bins, seed):
     p, y = _sample(100, seed)
     error = ece_of_rows(p, y, np.ones(100), n_bins, 1.0)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
@@ -10,11 +10,13 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=20).map(np.array)
 
 
 @given(p_values)
+@settings(deadline=None)
 def test_benjamini_hochberg_equals_scipy(p):
     assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p))
 
 
 @given(p_values)
+@settings(deadline=None)
 def test_holm_lies_between_plain_and_bonferroni_and_keeps_the_order(p):
     corrected = holm(p)
     assert np.all(corrected >= p)

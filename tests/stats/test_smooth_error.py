@@ -3,7 +3,7 @@ import pytest
 import relplot
 
 from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.smooth_error import smooth_error, smooth_error_of_width
+from mbct.stats.smooth_error import residual_spectrum, smooth_error, smooth_error_at
 
 
 def _sample(n, seed=0):
@@ -27,7 +27,7 @@ def _by_quadrature(p, y, width):
 def test_given_width_equals_quadrature(width):
     p, y = _sample(300)
     atoms = atoms_by_prediction(p, y, np.ones(300))
-    assert smooth_error_of_width(atoms, width) == pytest.approx(_by_quadrature(p, y, width), rel=1e-5)
+    assert smooth_error_at(residual_spectrum(atoms), width) == pytest.approx(_by_quadrature(p, y, width), rel=1e-5)
 
 
 @pytest.mark.parametrize("n", [200, 2000, 20_000])
@@ -35,7 +35,7 @@ def test_fixed_point(n):
     p, y = _sample(n)
     atoms = atoms_by_prediction(p, y, np.ones(n))
     error = smooth_error(atoms)
-    assert smooth_error_of_width(atoms, error) == pytest.approx(error, abs=1e-8)
+    assert smooth_error_at(residual_spectrum(atoms), error) == pytest.approx(error, abs=1e-8)
 
 
 @pytest.mark.parametrize("n", [500, 5000, 50_000])
@@ -48,7 +48,7 @@ def test_agrees_with_relplot_up_to_its_coarser_grid(n):
 def test_falls_as_the_kernel_widens_to_the_bias():
     p, y = _sample(3000)
     atoms = atoms_by_prediction(p, y, np.ones(3000))
-    errors = [smooth_error_of_width(atoms, width) for width in (0.005, 0.02, 0.1, 0.5, 3.0)]
+    errors = [smooth_error_at(residual_spectrum(atoms), width) for width in (0.005, 0.02, 0.1, 0.5, 3.0)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] == pytest.approx(abs(p.mean() - y.mean()))
 

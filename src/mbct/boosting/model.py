@@ -20,7 +20,7 @@ from mbct.cells.group import CodeMatrix
 from mbct.errors import ModelFileError
 from mbct.jit import kernel
 from mbct.stats.logodds import logit, sigmoid
-from mbct.tree.model import CalibrationTree
+from mbct.tree.model import CalibrationTree, stop_of
 from mbct.validation import FloatArray
 
 Pattern = Literal["linear", "odds"]
@@ -108,12 +108,7 @@ def _accumulate(  # type: ignore[no-untyped-def]
     codes, feature, table_start, table, step, total, product: bool
 ) -> None:
     for i in range(len(codes)):
-        node = 0
-        while feature[node] >= 0:
-            child = table[table_start[node] + codes[i, feature[node]]]
-            if child < 0:
-                break
-            node = child
+        node = stop_of(codes, i, feature, table_start, table)
         if product:
             total[i] *= step[node]
         else:

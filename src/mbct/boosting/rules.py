@@ -175,10 +175,11 @@ def _lines_of_node(
 
 def rules_as_dicts(model: "CalibrationEnsemble") -> list[dict[str, Any]]:
     """Rules as plain JSON values; infinite ends of intervals and infinite PUDs become None."""
-    return [_rule_as_dict(rule) for rule in rules(model)]
+    return [rule_as_dict(rule) for rule in rules(model)]
 
 
-def _rule_as_dict(rule: Rule) -> dict[str, Any]:
+def rule_as_dict(rule: Rule) -> dict[str, Any]:
+    """One rule as plain JSON values."""
     conditions = [
         {
             "feature": c.feature,

@@ -67,7 +67,8 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
         """1 where the calibrated probability exceeds one half."""
-        return np.asarray(self.classes_[(self.calibrate(X, y_prob=y_prob) > 0.5).astype(int)])
+        exceeds = self.calibrate(X, y_prob=y_prob) > 0.5
+        return np.asarray(self.classes_[exceeds.astype(int)])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted calibrator as JSON, whole or not at all."""

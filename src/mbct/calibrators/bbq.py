@@ -1,10 +1,12 @@
 """Bayesian binning into quantiles: many histograms, averaged by how well each explains the labels."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln
 
-from mbct.calibrators.score_counts import ScoreCounts, edges_between, uniform_mass_starts
+from mbct.calibrators.score_counts import ScoreCounts, edges_between, starts_of_middles
 from mbct.calibrators.score_map import ScoreCalibrator
 from mbct.calibrators.step_map import StepMap
 from mbct.errors import ParameterError
@@ -40,7 +42,8 @@ class BBQCalibrator(ScoreCalibrator):
             raise ParameterError(f"spread (C) must be at least 1, got {self.spread!r}")
         if not self.prior_strength > 0.0:
             raise ParameterError(f"prior_strength (N′) must be positive, got {self.prior_strength!r}")
-        models = [_binning(counts, b, self.prior_strength) for b in _numbers_of_bins(counts, self.spread)]
+        sums = _Cumulative.of_counts(counts)
+        models = [_binning(counts, sums, b, self.prior_strength) for b in _numbers_of_bins(counts, self.spread)]
         evidence = np.array([model[0] for model in models])
         share = np.exp(evidence - evidence.max())
         kept = [(s, starts, value) for s, (_, starts, value) in zip(share, models, strict=True) if s > _NEGLIGIBLE]
@@ -57,11 +60,29 @@ def _numbers_of_bins(counts: ScoreCounts, spread: float) -> range:
     return range(fewest, max(fewest, min(len(counts), int(root * spread))) + 1)
 
 
-def _binning(counts: ScoreCounts, n_bins: int, prior_strength: float) -> tuple[float, npt.NDArray[np.intp], FloatArray]:
+@dataclass(frozen=True)
+class _Cumulative:
+    """Running sums over the scores, so that a binning costs its number of bins and not that of the scores."""
+
+    positive: FloatArray
+    total: FloatArray
+    middle: FloatArray
+
+    @classmethod
+    def of_counts(cls, counts: ScoreCounts) -> "_Cumulative":
+        positive, total = (np.concatenate([[0.0], np.cumsum(c)]) for c in (counts.positive, counts.total))
+        return cls(positive, total, total[1:] - 0.5 * counts.total)
+
+
+def _binning(
+    counts: ScoreCounts, sums: _Cumulative, n_bins: int, prior_strength: float
+) -> tuple[float, npt.NDArray[np.intp], FloatArray]:
     """Log marginal likelihood, starts and posterior means of one uniform-mass binning."""
-    starts = uniform_mass_starts(counts.total, n_bins)
-    positive = np.add.reduceat(counts.positive, starts)
-    total = np.add.reduceat(counts.total, starts)
+    starts = starts_of_middles(sums.middle, float(sums.total[-1]), n_bins)
+    ends = np.append(starts, len(counts))
+    total = np.diff(sums.total[ends])
+    # Rounding of running sums must not make a count negative.
+    positive = np.clip(np.diff(sums.positive[ends]), 0.0, total)
     edges = np.concatenate([[0.0], edges_between(counts.score, starts), [1.0]])
     middle = np.clip(0.5 * (edges[:-1] + edges[1:]), EPSILON, 1.0 - EPSILON)
     strength = prior_strength / len(starts)

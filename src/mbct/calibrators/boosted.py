@@ -99,7 +99,7 @@ class LightGBMCalibrator(Calibrator):
         if not 0.0 < self.validation_fraction <= 0.5:
             raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
         table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
-        data = data.take(np.flatnonzero(data.weight > 0))
+        data = data.counted()
         matrix = table.matrix(data.columns, data.y_prob)
         n_trees = self._number_of_trees(table, matrix, data)
         text = ""

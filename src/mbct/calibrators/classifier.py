@@ -23,6 +23,8 @@ from mbct.validation import FloatArray, as_weights
 BASE_SCORE = "base_score"
 """Name under which the classifier's own probability stands beside the features."""
 
+_SCORE_BITS = 36
+
 RowArray = npt.NDArray[np.intp]
 
 
@@ -156,7 +158,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         base = get_tags(self.estimator)
         tags.input_tags = base.input_tags
         if base.classifier_tags is not None:
-            tags.classifier_tags = base.classifier_tags
+            tags.classifier_tags.multi_class = base.classifier_tags.multi_class
+            tags.classifier_tags.poor_score = base.classifier_tags.poor_score
         return tags
 
 
@@ -184,7 +187,17 @@ def _class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArr
     # A classifier that has not met a class gives it no probability.
     scores = np.zeros((len(own), len(classes)))
     scores[:, np.searchsorted(classes, estimator.classes_)] = own
-    return np.clip(scores, 0.0, 1.0)
+    return _without_noise(np.clip(scores, 0.0, 1.0))
+
+
+def _without_noise(scores: FloatArray) -> FloatArray:
+    """Scores rounded to eleven digits.
+
+    A matrix product gives copies of a row other last bits, depending on where in the batch they stand; rounded, they
+    have one score again, and what depends on equal scores does not hang on the batch.
+    """
+    mantissa, exponent = np.frexp(scores)
+    return np.ldexp(np.rint(mantissa * 2.0**_SCORE_BITS) / 2.0**_SCORE_BITS, exponent)
 
 
 def _calibrator_input(calibrator: Calibrator, X: Any, score: FloatArray) -> tuple[Any, FloatArray | None]:

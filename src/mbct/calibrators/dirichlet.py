@@ -140,7 +140,8 @@ class DirichletCalibrator(Calibrator):
 
     def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
         """The most probable class."""
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)])
+        likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
+        return np.asarray(self.classes_[likeliest])
 
     def _score_names(self, columns: Columns, y_prob: Any) -> list[str]:
         if y_prob is not None:

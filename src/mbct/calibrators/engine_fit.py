@@ -78,13 +78,13 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
 def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
     chosen = preset(calibrator.preset, calibrator._overrides())
     bins, grown_on = prepared.bins, prepared.grown_on
+    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
     if isinstance(grown_on, Cells):
-        trees, trace = calibrator._grow(grown_on, bins, chosen.growth)
+        calibrator._grow(grown_on.canonical(), chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
         growth = chosen.growth.growth(prepared.mass, prepared.positives)
-        trees, trace = boost(grown_on, bins.names, chosen.growth, growth)
+        trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
+        calibrator.model_, calibrator.fidelity_ = calibrator.model_.with_trees(trees), 1.0
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
-    calibrator.trace_ = trace
-    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, trees, calibrator.alpha)
     calibrator._remember(score, columns)

@@ -31,9 +31,11 @@ def row_keys(columns: Columns, seed: int) -> KeyArray:
 def sparse_row_keys(matrix: Any, seed: int) -> KeyArray:
     """Keys of the rows of a scipy sparse matrix."""
     table = matrix.tocsr()
-    bits = np.asarray(table.data, dtype=np.float64).view(np.uint64)
+    # Copies of one type each, so that the kernel is compiled once.
+    bits = np.array(table.data, dtype=np.float64).view(np.uint64)
+    indptr, indices = np.array(table.indptr, dtype=np.int64), np.array(table.indices, dtype=np.int64)
     columns = np.array([_column_bits(j, seed) for j in range(table.shape[1])], dtype=np.uint64)
-    return _sum_by_row(np.asarray(table.indptr), np.asarray(table.indices), bits, columns)
+    return _sum_by_row(indptr, indices, bits, columns)
 
 
 def stratified_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: int) -> npt.NDArray[np.intp]:
@@ -92,7 +94,9 @@ def _add_mixed(keys: KeyArray, bits: KeyArray, column: np.uint64) -> None:
 
 
 @kernel
-def _sum_by_row(indptr: npt.NDArray[Any], indices: npt.NDArray[Any], bits: KeyArray, columns: KeyArray) -> KeyArray:
+def _sum_by_row(
+    indptr: npt.NDArray[np.int64], indices: npt.NDArray[np.int64], bits: KeyArray, columns: KeyArray
+) -> KeyArray:
     keys = np.zeros(len(indptr) - 1, np.uint64)
     for row in range(len(keys)):
         for i in range(indptr[row], indptr[row + 1]):

@@ -22,6 +22,11 @@ class TrainingData:
     y_true: FloatArray
     weight: FloatArray
 
+    def counted(self) -> "TrainingData":
+        """The rows whose weight is not zero: a row of weight 0 leaves no trace."""
+        counted = self.weight > 0
+        return self if counted.all() else self.take(np.flatnonzero(counted))
+
     def take(self, rows: npt.NDArray[np.intp]) -> "TrainingData":
         """The rows whose numbers are given."""
         return TrainingData(

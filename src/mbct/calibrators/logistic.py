@@ -26,7 +26,7 @@ def fit_logistic(features: FloatArray, counts: ScoreCounts, start: FloatArray, *
 
     >>> counts = ScoreCounts(np.array([0.3, 0.6]), np.array([25.0, 50.0]), np.array([100.0, 100.0]))
     >>> fit_logistic(np.log(counts.score / (1 - counts.score))[:, None], counts, np.array([1.0, 0.0])).round(4).tolist()
-    [0.8765, -0.3554]
+    [0.877, -0.3556]
     """
     n_slopes = features.shape[1]
     design = np.column_stack([features, np.ones(len(features))]) if intercept else features

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.binning.features import FeatureBins
+from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
 from mbct.boosting.honest import HonestOptions, boost_honest
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.paper import PaperOptions, boost_cells
@@ -25,8 +25,7 @@ from mbct.engines.memory import Categorical, encode, fit_bins
 from mbct.engines.source import is_lazy
 from mbct.engines.strategy import Strategy
 from mbct.errors import DataError, ParameterError
-from mbct.progress import progress
-from mbct.tree.model import CalibrationTree
+from mbct.progress import Advance, progress
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -56,6 +55,8 @@ class MBCTCalibrator(Calibrator):
     max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
     learning_rate, n_folds : of preset "default".
+    size : of preset "default": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
+        what it learnt, "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the share of the correction kept.
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.
     n_threads : None uses every processor; the model does not depend on it.
@@ -66,6 +67,7 @@ class MBCTCalibrator(Calibrator):
     """
 
     method: ClassVar[str] = "mbct"
+    feature_aware: ClassVar[bool] = True
     run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
 
     def __init__(
@@ -83,6 +85,7 @@ class MBCTCalibrator(Calibrator):
         score_bins: int | None = None,
         score_by: str | None = None,
         min_category_rows: float | None = None,
+        size: str = "auto",
         learning_rate: float | None = None,
         n_folds: int | None = None,
         alpha: float = 0.05,
@@ -103,6 +106,7 @@ class MBCTCalibrator(Calibrator):
         self.score_bins = score_bins
         self.score_by = score_by
         self.min_category_rows = min_category_rows
+        self.size = size
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.alpha = alpha
@@ -138,7 +142,7 @@ class MBCTCalibrator(Calibrator):
 
     def _fit(self, data: TrainingData) -> None:
         chosen = preset(self.preset, self._overrides())
-        data = _counted(data)
+        data = data.counted()
         weight = None if np.all(data.weight == 1.0) else data.weight
         names = self._feature_names(data.columns, data.score)
         bins = fit_bins(
@@ -147,20 +151,41 @@ class MBCTCalibrator(Calibrator):
         codes = encode(data.columns, bins, data.y_prob)
         level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
         cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
-        trees, self.trace_ = self._grow(cells, bins, chosen.growth)
-        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, trees, self.alpha)
+        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
+        self._grow(cells, chosen.growth)
 
-    def _grow(
-        self, cells: Cells, bins: FeatureBins, growth: PaperOptions | HonestOptions
-    ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
-        n_threads = self._threads()
+    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
+        """Fill the model with trees grown on cells."""
+        self.fidelity_ = 1.0
         with progress("growing calibration trees") as advance:
-            if isinstance(growth, PaperOptions):
-                return boost_cells(cells, bins.names, growth, n_threads)
-            ordered = tuple(feature.ordered for feature in bins)
-            return boost_honest(cells, ordered, growth, n_threads, lambda _: advance(1))
+            if isinstance(growth, HonestOptions):
+                self._grow_honestly(cells, growth, advance)
+                return
+            trees, self.trace_ = boost_cells(cells, self.model_.bins.names, growth, self._threads())
+            self.model_ = self.model_.with_trees(trees)
+
+    def _grow_honestly(self, cells: Cells, growth: HonestOptions, advance: Advance) -> None:
+        """Grow the honest ensemble, then say it again in few trees, as ``size`` asks."""
+        ordered = tuple(feature.ordered for feature in self.model_.bins)
+        trees, self.trace_ = boost_honest(cells, ordered, growth, self._threads(), lambda _: advance(1))
+        self.model_ = self.model_.with_trees(trees)
+        options = self._distillation()
+        if options is None:
+            return
+        distilled = distil(cells, ordered, self.model_.total_step, options, advance)
+        if distilled.fidelity >= options.least_fidelity:
+            self.model_ = self.model_.with_trees(distilled.trees)
+            self.fidelity_ = distilled.fidelity
+
+    def _distillation(self) -> DistilOptions | None:
+        """How to say the ensemble again; None keeps it as it is."""
+        if self.size == "full" or len(self.model_.trees) <= COMPACT.stages[-1]:
+            return None
+        return COMPACT if self.size == "compact" else smaller_than(self.model_.n_rules)
 
     def _overrides(self) -> dict[str, Any]:
+        if self.size not in ("auto", "full", "compact"):
+            raise ParameterError(f"size={self.size!r} must be 'auto', 'full' or 'compact'")
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
@@ -190,22 +215,9 @@ class MBCTCalibrator(Calibrator):
         return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob)
 
     def _state(self) -> dict[str, Any]:
-        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict()}
+        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict(), "fidelity": self.fidelity_}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
-
-
-def _counted(data: TrainingData) -> TrainingData:
-    """The rows whose weight is not zero: a row of weight 0 leaves no trace, not even in the bins."""
-    counted = data.weight > 0
-    if counted.all():
-        return data
-    return replace(
-        data,
-        columns=data.columns.filter(counted),
-        y_prob=data.y_prob[counted],
-        y_true=data.y_true[counted],
-        weight=data.weight[counted],
-    )
+        self.fidelity_ = float(state["fidelity"])

@@ -63,10 +63,14 @@ def uniform_mass_starts(total: FloatArray, n_bins: int) -> npt.NDArray[np.intp]:
     [0, 3]
     """
     cumulative = np.cumsum(total)
-    middle = cumulative - 0.5 * total
-    starts = np.searchsorted(middle, cumulative[-1] * np.arange(n_bins) / n_bins, side="left")
+    return starts_of_middles(cumulative - 0.5 * total, float(cumulative[-1]), n_bins)
+
+
+def starts_of_middles(middle: FloatArray, mass: float, n_bins: int) -> npt.NDArray[np.intp]:
+    """:func:`uniform_mass_starts` where the mass up to the middle of each value is known."""
+    starts = np.searchsorted(middle, mass * np.arange(n_bins) / n_bins, side="left")
     starts = np.unique(np.concatenate([[0], starts]))
-    return starts[starts < len(total)]
+    return starts[starts < len(middle)]
 
 
 def edges_between(values: FloatArray, starts: npt.NDArray[np.intp]) -> FloatArray:

@@ -58,15 +58,13 @@ class SegmentCalibrator(Calibrator):
         if self.field_ is None:
             return self.fallback_.calibrate_columns(columns, y_prob)
         calibrated = np.empty(len(y_prob))
-        parts: dict[int, list[npt.NDArray[np.intp]]] = {}
-        chosen = {}
+        rows_of: dict[str | None, list[npt.NDArray[np.intp]]] = {}
         for key, rows in _rows_by_key(columns, self.field_):
-            part = self.fallback_ if key is None else self.segments_.get(key, self.fallback_)
-            chosen[id(part)] = part
-            parts.setdefault(id(part), []).append(rows)
-        for number, lists in parts.items():
+            rows_of.setdefault(key if key in self.segments_ else None, []).append(rows)
+        for segment, lists in rows_of.items():
+            part = self.fallback_ if segment is None else self.segments_[segment]
             rows = np.concatenate(lists)
-            calibrated[rows] = chosen[number].calibrate_columns(columns.take(rows), y_prob[rows])
+            calibrated[rows] = part.calibrate_columns(columns.take(rows), y_prob[rows])
         return calibrated
 
     def _field_name(self, data: TrainingData) -> str | None:

@@ -15,18 +15,19 @@ from mbct.validation import FloatArray
 class VennAbersMap(ScoreMap):
     """p₀ and p₁ as step functions of the score, merged as p₁/(1 − p₀ + p₁).
 
-    ``if_negative[j]`` is p₀ for a score with j known scores at or below it, ``if_positive[j]`` p₁ for one with j
-    known scores below it.
+    ``negative_rates[j]`` is p₀ for a score with j of ``negative_steps`` at or below it, ``positive_rates[j]`` is p₁ for
+    one with j of ``positive_steps`` below it.
     """
 
-    score: FloatArray
-    if_negative: FloatArray
-    if_positive: FloatArray
+    negative_steps: FloatArray
+    negative_rates: FloatArray
+    positive_steps: FloatArray
+    positive_rates: FloatArray
 
     def interval(self, y_prob: FloatArray) -> tuple[FloatArray, FloatArray]:
         """p₀ and p₁ of each score, two binary searches a row."""
-        p0 = self.if_negative[np.searchsorted(self.score, y_prob, side="right")]
-        p1 = self.if_positive[np.searchsorted(self.score, y_prob, side="left")]
+        p0 = self.negative_rates[np.searchsorted(self.negative_steps, y_prob, side="right")]
+        p1 = self.positive_rates[np.searchsorted(self.positive_steps, y_prob, side="left")]
         return p0, p1
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
@@ -56,14 +57,20 @@ class VennAbersCalibrator(ScoreCalibrator):
         positive = rates_with_added_positive(counts.total, counts.positive)
         # Seen from the other end, with the classes exchanged, a negative is a positive.
         mirrored = rates_with_added_positive(counts.total[::-1].copy(), (counts.total - counts.positive)[::-1].copy())
-        return VennAbersMap(
-            counts.score, np.concatenate([[0.0], 1.0 - mirrored[::-1]]), np.concatenate([positive, [1.0]])
-        )
+        p0 = np.concatenate([[0.0], 1.0 - mirrored[::-1]])
+        p1 = np.concatenate([positive, [1.0]])
+        return VennAbersMap(*_steps(counts.score, p0), *_steps(counts.score, p1))
 
     def interval(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Lower and upper probability (p₀, p₁) of each row, shape (n, 2)."""
         _, score = self._read(X, y_prob)
         return np.column_stack(self.map_.interval(score))
+
+
+def _steps(score: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The scores at which the rate changes, and the rate before, between and after them."""
+    changes = rates[1:] != rates[:-1]
+    return score[changes], rates[np.concatenate([[True], changes])]
 
 
 @kernel

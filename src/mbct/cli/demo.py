@@ -14,12 +14,13 @@ from mbct.metrics.fields import field_ece, pcoc
 from mbct.metrics.multi_view import mvce
 from mbct.metrics.scores import auc, brier, log_loss
 from mbct.progress import progress
+from mbct.report import write_report
 from mbct.validation import FloatArray
 
 SCORE = "p_late"
 _BASE_COLUMNS = ["month", "day", "hour", "distance"]
 _FEATURES = [*_BASE_COLUMNS, "carrier", "origin", "dest"]
-_STEPS = 6
+_STEPS = 7
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class DemoResult:
     ratio_by_carrier: dict[str, dict[str, tuple[float, float, float]]]
     n_rules: int
     picture: Path
+    report: Path
 
 
 def run_demo(folder: Path) -> DemoResult:
@@ -63,7 +65,10 @@ def run_demo(folder: Path) -> DemoResult:
         draw_carriers(ratios, picture)
         trees.save(folder / "model.json")
         advance(1)
-    return DemoResult(metrics, ratios, trees.model_.n_rules, picture)
+        report = folder / "report.html"
+        write_report(trees, judging.frame, judging.late, report, title="Delayed flights", command="make demo")
+        advance(1)
+    return DemoResult(metrics, ratios, trees.model_.n_rules, picture, report)
 
 
 def _flights() -> tuple[Flights, Flights]:
@@ -162,7 +167,8 @@ def print_result(result: DemoResult) -> None:
         table.add_row(metric, *cells)
     console = Console()
     console.print(table)
-    console.print(f"The model is {result.n_rules:,} if-then rules. The picture: {result.picture}")
+    console.print(f"The model is {result.n_rules:,} if-then rules.")
+    console.print(f"The picture: {result.picture}   The report, to open in a browser: {result.report}")
 
 
 def main() -> None:

@@ -66,18 +66,16 @@ def compare(
     >>> compare({"p": p}, y, score="p", methods=["platt", "temperature"]).best.name
     'platt'
     """
-    data = training_data(X, y, sample_weight, y_prob, score)
     calibrators = _chosen(methods)
-    counted = np.flatnonzero(data.weight > 0)
-    data = data if len(counted) == len(data.weight) else data.take(counted)
-    keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(counted)), random_state)
+    data = training_data(X, y, sample_weight, y_prob, score).counted()
+    keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob)), random_state)
     fold = cross_validation_folds(keys, data.y_true, cv)
     results, failures = _run(data, calibrators, fold)
     base = results[_BASE].y_prob
     scores = [_score(name, held_out, base, data, fold) for name, held_out in results.items()]
     # The base first among equals: nothing is recommended that changes nothing.
     scores.sort(key=lambda m: (m.log_loss, m.name != _BASE))
-    return Comparison(tuple(scores), tuple(failures), len(counted), len(np.unique(fold)), _BASE)
+    return Comparison(tuple(scores), tuple(failures), len(data.y_prob), len(np.unique(fold)), _BASE)
 
 
 def default_methods() -> list[str]:
@@ -109,7 +107,7 @@ def _run(
     data: TrainingData, calibrators: dict[str, Calibrator], fold: npt.NDArray[np.intp]
 ) -> tuple[dict[str, _HeldOut], list[Failure]]:
     results, failures = {}, []
-    for name in track(list(calibrators), "comparing"):
+    for name in track(list(calibrators), "comparing methods"):
         try:
             results[name] = _held_out(calibrators[name], data, fold)
         except (DataError, MissingDependencyError) as error:

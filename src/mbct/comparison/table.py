@@ -82,7 +82,7 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len("method"), *(len(m.name) for m in self.methods))
-        header = f"{'method':<{width}}  log loss   difference ± s.e.   Brier     AUC      ECE      MVCE     fit s"
+        header = _columns(width, "method", "log loss", "difference ± s.e.", "Brier", "AUC", "ECE", "MVCE", "fit s")
         lines = [f"{self.n_rows:,} rows, {self.n_folds} folds, held-out scores", header, "-" * len(header)]
         lines += [_line(m, width, is_base=m.name == self.base) for m in self.methods]
         lines += [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
@@ -91,5 +91,10 @@ class Comparison:
 
 def _line(m: MethodScore, width: int, *, is_base: bool) -> str:
     difference = "(base)" if is_base else f"{m.log_loss_difference:+.5f} ± {m.log_loss_standard_error:.5f}"
-    scores = f"{m.brier:.5f}  {m.auc:.5f}  {m.ece:.5f}  {m.mvce:.5f}"
-    return f"{m.name:<{width}}  {m.log_loss:.5f}   {difference:<18}  {scores}  {m.fit_seconds:6.2f}"
+    scores = (f"{score:.5f}" for score in (m.brier, m.auc, m.ece, m.mvce))
+    return _columns(width, m.name, f"{m.log_loss:.5f}", difference, *scores, f"{m.fit_seconds:.2f}")
+
+
+def _columns(width: int, name: str, log_loss: str, difference: str, *others: str) -> str:
+    fixed = "  ".join(f"{text:<7}" for text in others[:-1])
+    return f"{name:<{width}}  {log_loss:<8}  {difference:<18}  {fixed}  {others[-1]:>6}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
+from narwhals.exceptions import NarwhalsError
 
 from mbct.errors import DataError
 
@@ -56,14 +56,6 @@ class Columns:
         """The same columns but for ``names``."""
         return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)
 
-    def filter(self, mask: npt.NDArray[np.bool_]) -> "Columns":
-        """The rows where ``mask`` holds."""
-        kept = {
-            name: column[mask] if isinstance(column, np.ndarray) else column.filter(mask.tolist())
-            for name, column in self.by_name.items()
-        }
-        return Columns(kept, int(mask.sum()))
-
 
 def column_name(index_or_name: int | str) -> str:
     """Name of a column that was given by its number in an array.
@@ -81,16 +73,20 @@ def read_columns(frame: Any) -> Columns:
     if isinstance(frame, Mapping):
         arrays = {str(k): np.asarray(v) for k, v in frame.items()}
         lengths = {len(v) for v in arrays.values()}
-        if len(lengths) != 1:
+        if len(lengths) > 1:
             raise DataError(f"the columns have unequal lengths: {sorted(lengths)}")
-        return _non_empty(Columns(arrays, lengths.pop()))
-    opened = nw.from_native(frame, pass_through=True, eager_only=True)
-    if isinstance(opened, nw.DataFrame):
-        return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
+        return _non_empty(Columns(arrays, max(lengths, default=0)))
     try:
-        return _from_array(np.asarray(frame))
-    except ValueError as error:
+        opened = nw.from_native(frame, pass_through=True, eager_only=True)
+        if isinstance(opened, nw.DataFrame):
+            return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
+        array = np.asarray(frame)
+    except (ValueError, NarwhalsError) as error:
         raise DataError(f"cannot read a {type(frame).__name__} as a table: {error}") from error
+    if array.ndim == 0:
+        kind = type(frame).__name__
+        raise DataError(f"cannot read a {kind} as a table: pass a frame, an array or a dictionary of columns")
+    return _from_array(array)
 
 
 def _from_array(array: np.ndarray[Any, Any]) -> Columns:

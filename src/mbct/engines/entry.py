@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
 from mbct.cells.build import build_cells
@@ -73,4 +75,4 @@ def _counted(
         return columns, y_prob, y_true, None
     weights = as_weights(columns.numpy(weight), columns.n_rows, f"weight column {weight!r}")
     kept = weights > 0.0
-    return columns.filter(kept), y_prob[kept], y_true[kept], weights[kept]
+    return columns.take(np.flatnonzero(kept)), y_prob[kept], y_true[kept], weights[kept]

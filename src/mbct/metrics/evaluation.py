@@ -100,12 +100,12 @@ class Evaluation:
     def __str__(self) -> str:
         parts = [str(Table((("all rows", tuple(self.overall)[2:]), ("", tuple(self.overall.values())[2:]))))]
         if self.fields is not None:
-            parts += [str(self._shown()), str(self.fields)]
+            parts += [str(self.shown()), str(self.fields)]
         if self.multicalibration_error is not None:
             parts.append(f"multicalibration error {self.multicalibration_error:.5g}")
         return "\n\n".join(parts) + "\n" + "\n".join(self.notes)
 
-    def _shown(self) -> Table:
+    def shown(self) -> Table:
         """The segments, in columns that fit a terminal."""
         return Table(tuple((name, values[1:]) for name, values in self.segments.columns if name in SHOWN))
 

@@ -9,6 +9,7 @@ from mbct.metrics.resampling import Resampling
 from mbct.metrics.results import MultiViewEstimate
 from mbct.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
 from mbct.metrics.segments import read_segments
+from mbct.progress import Advance, progress
 from mbct.stats.closed_form import closed_form_mvce
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.field_error import field_error
@@ -16,7 +17,7 @@ from mbct.stats.multi_view import MultiViewError, bins_of_size, monte_carlo_mvce
 
 DEFAULT_BINS = 32
 """Bins of a view where neither their number nor their size is given: the paper's simulations use 32."""
-MOST_COPIES = 1e10
+MOST_COPIES = 1e9
 """Rows, or copies that weights stand for, up to which views are shuffled."""
 VIEWS = ("shuffle", "sorted", "features")
 METHODS = ("monte-carlo", "closed-form")
@@ -81,13 +82,21 @@ def mvce(
 
 
 def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Resampling) -> MultiViewEstimate:
-    def views_of(rows: Rows) -> MultiViewError:
-        check_mass(rows)
+    def views_of(rows: Rows, advance: Advance = lambda _: None) -> MultiViewError:
         return monte_carlo_mvce(
-            rows.y_prob, rows.y_true, rows.weight, n_bins=n_bins, n_views=n_views, norm=norm, seed=resampling.seed
+            rows.y_prob,
+            rows.y_true,
+            rows.weight,
+            n_bins=n_bins,
+            n_views=n_views,
+            norm=norm,
+            seed=resampling.seed,
+            advance=advance,
         )
 
-    found = views_of(rows)
+    _check_mass(rows)
+    with progress("shuffled views", n_views) as advance:
+        found = views_of(rows, advance)
     return resampling.estimate(
         rows,
         lambda rows: views_of(rows).value,
@@ -131,7 +140,7 @@ def _number_of_bins(rows: Rows, bin_size: float | None, n_bins: int | None) -> i
     return bins_of_size(float(rows.weight.sum()), bin_size)
 
 
-def check_mass(rows: Rows) -> None:
+def _check_mass(rows: Rows) -> None:
     """Refuse weights so heavy that shuffling their copies would not end."""
     total = float(rows.weight.sum())
     if total > MOST_COPIES:

@@ -11,6 +11,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.metrics.results import Estimate, Interval
 from mbct.metrics.rows import Rows, check_count
+from mbct.progress import progress
 from mbct.validation import FloatArray
 
 Statistic = Callable[[Rows], float]
@@ -64,8 +65,11 @@ class Resampling:
             return statistic(ordered.with_weight(ordered.weight * drawn))
 
         replicates = self._repeat(replicate, self.n_bootstrap, stream=0)
+        told = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
+        if not np.isfinite(value) or len(told) == 0:
+            return Interval(np.nan, np.nan, self.confidence, self.n_bootstrap)
         tail = (1.0 - self.confidence) / 2.0
-        low, high = np.nanquantile(replicates, [tail, 1.0 - tail])
+        low, high = np.quantile(told, [tail, 1.0 - tail])
         lower, upper = np.clip([2.0 * value - high, 2.0 * value - low], lowest, highest)
         return Interval(float(lower), float(upper), self.confidence, self.n_bootstrap)
 
@@ -75,6 +79,9 @@ class Resampling:
         The labels of each are drawn from the predictions (Bröcker & Smith 2007); the data at hand count as one draw, so
         the p-value is never 0.
         """
+        null = SIMULATED_NULL.format(self.n_null)
+        if np.isnan(value):
+            return np.nan, null
         ordered = rows.in_one_order()
 
         def draw(rng: np.random.Generator) -> float:
@@ -82,10 +89,14 @@ class Resampling:
 
         simulated = self._repeat(draw, self.n_null, stream=1)
         reached = int(np.sum(simulated >= value * (1.0 - 1e-12)))
-        return (1 + reached) / (1 + self.n_null), SIMULATED_NULL.format(self.n_null)
+        return (1 + reached) / (1 + self.n_null), null
 
     def _repeat(self, one: Callable[[np.random.Generator], float], times: int, stream: int) -> FloatArray:
         """``times`` runs, each with a generator of its own, so that threads do not matter."""
         generators = [np.random.default_rng([self.seed, stream, i]) for i in range(times)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return np.asarray(list(pool.map(one, generators)), dtype=np.float64)
+        found = np.empty(times)
+        with ThreadPoolExecutor(os.cpu_count()) as pool, progress("resampling", times) as advance:
+            for i, value in enumerate(pool.map(one, generators)):
+                found[i] = value
+                advance(1)
+        return found

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_prediction, cumulative, equal_width, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_prediction, cumulative, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
 from mbct.stats.pooling import pooled_blocks
 from mbct.validation import FloatArray
@@ -36,13 +36,6 @@ def ece_of_atoms(atoms: Bins, n_bins: int, norm: float) -> float:
 def ece_of_bins(bins: Bins, norm: float) -> float:
     """(Σ c_b·PCE(D_b)^p / Σ c_b)^{1/p}: the plain mean of the paper where the bins have equal mass."""
     return norm_of_errors(partition_error(bins), bins.count, norm)
-
-
-def equal_width_ece_of_rows(
-    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, n_bins: int = 15, norm: float = 1.0
-) -> float:
-    """ECE over bins of equal width, each weighted by its mass."""
-    return ece_of_bins(equal_width(atoms_by_prediction(y_prob, y_true, weight), n_bins), norm)
 
 
 def ece_sweep_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, norm: float = 2.0) -> float:

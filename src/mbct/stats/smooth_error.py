@@ -17,7 +17,7 @@ _TOLERANCE = 1e-9
 
 def smooth_error(atoms: Bins) -> float:
     """The fixed point smECE_σ = σ, by false position with halving (Illinois): smECE_σ − σ falls, almost in a line."""
-    spectrum = _residual_spectrum(atoms)
+    spectrum = residual_spectrum(atoms)
     low, high = 1.0 / _CELLS, 1.0
     above, below = smooth_error_at(spectrum, low) - low, smooth_error_at(spectrum, high) - high
     if above <= 0.0:
@@ -37,11 +37,6 @@ def smooth_error(atoms: Bins) -> float:
     return smooth_error_at(spectrum, width)
 
 
-def smooth_error_of_width(atoms: Bins, width: float) -> float:
-    """smECE_σ at the width σ given."""
-    return smooth_error_at(_residual_spectrum(atoms), width)
-
-
 def smooth_error_at(spectrum: FloatArray, width: float) -> float:
     """smECE_σ from the cosine transform of the residuals."""
     frequency = np.arange(_CELLS + 1)
@@ -50,7 +45,7 @@ def smooth_error_at(spectrum: FloatArray, width: float) -> float:
     return float(smoothed.sum() - (smoothed[0] + smoothed[-1]) / 2.0)
 
 
-def _residual_spectrum(atoms: Bins) -> FloatArray:
+def residual_spectrum(atoms: Bins) -> FloatArray:
     """Cosine transform (type I) of the mean residual, shared out linearly to the two nearest grid points.
 
     An inner point carries half of its residual here, as its mirror image carries the other half.

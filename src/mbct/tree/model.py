@@ -46,6 +46,16 @@ class CalibrationTree:
         """Numbers of the nodes without children."""
         return np.flatnonzero(self.feature < 0).astype(np.int32)
 
+    def child_numbers(self, node: int) -> IntArray:
+        """Numbers of a node's children; none for a leaf."""
+        if self.feature[node] < 0:
+            return np.empty(0, dtype=np.int32)
+        later = self.table_start[node + 1 :]
+        inner = later[self.feature[node + 1 :] >= 0]
+        end = int(inner[0]) if len(inner) else len(self.table)
+        children = np.unique(self.table[self.table_start[node] : end])
+        return np.asarray(children[children != STOP])
+
     def children(self, node: int, n_codes: int) -> dict[int, list[int]]:
         """Children of an inner node, each with the codes that lead to it, in the order of their numbers."""
         start = int(self.table_start[node])
@@ -119,17 +129,23 @@ class CalibrationTree:
 
 
 @kernel
+def stop_of(codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> int:
+    """Number of the node where row ``i`` stops."""
+    node = 0
+    while feature[node] >= 0:
+        child = table[table_start[node] + codes[i, feature[node]]]
+        if child < 0:
+            break
+        node = child
+    return node
+
+
+@kernel
 def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> IntArray:
     """Walk every row down the tree."""
     stopped = np.empty(len(codes), np.int32)
     for i in range(len(codes)):
-        node = 0
-        while feature[node] >= 0:
-            child = table[table_start[node] + codes[i, feature[node]]]
-            if child < 0:
-                break
-            node = child
-        stopped[i] = node
+        stopped[i] = stop_of(codes, i, feature, table_start, table)
     return stopped
 
 

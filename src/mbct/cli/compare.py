@@ -1,0 +1,57 @@
+"""``mbct compare``: which calibration method is best on these rows, held out."""
+
+from dataclasses import asdict
+
+import click
+
+from mbct.cli.options import features_options, labelled, labelled_data, names_option
+from mbct.cli.shell import command, print_json
+
+EXAMPLES = (
+    "mbct compare clicks.parquet --label click --score pctr",
+    "mbct compare clicks.parquet --methods mbct,isotonic,platt --folds 3",
+    "mbct compare clicks.parquet --json | jq -r .recommendation",
+)
+
+
+@command(examples=EXAMPLES)
+@labelled
+@features_options
+@names_option("--methods", "Methods to compare; all that need no setting if not given.")
+@click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the folds.")
+def compare(
+    data: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    methods: tuple[str, ...],
+    folds: int,
+    seed: int,
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Say which calibration method to take.
+
+    Every method is fitted on the same folds of DATA and judged on the rows it has not seen.
+    """
+    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
+    from mbct.comparison.compare import compare as compare_methods
+
+    used = table.select([n for n in (*(roles.features or ()), roles.score, roles.label, roles.weight) if n])
+    result = compare_methods(
+        used,
+        roles.label,
+        score=roles.score,
+        methods=methods or None,
+        cv=folds,
+        sample_weight=roles.weight,
+        random_state=seed,
+    )
+    if as_json:
+        best = {"best": result.best.name, "recommendation": result.recommendation}
+        print_json({**roles.to_dict(), **asdict(result), **best})
+    else:
+        click.echo(str(result))

@@ -1,0 +1,131 @@
+"""``mbct evaluate``: every metric over all rows and by segment, and gates for CI and cron."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mbct.cli.gates import Verdict, parse_gate
+from mbct.cli.options import labelled, labelled_data, names_option
+from mbct.cli.roles import Roles, require
+from mbct.cli.shell import command, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from mbct.metrics.evaluation import Evaluation
+
+EXAMPLES = (
+    "mbct evaluate clicks.parquet --label click --score pctr",
+    "mbct evaluate clicks.parquet --model model.json --by device,site",
+    "mbct evaluate clicks.parquet --model model.json --fail-if 'ece > 0.01' --fail-if 'pcoc < 0.98'",
+    "mbct evaluate clicks.parquet --json | jq .after.all.ece",
+)
+MEASURED_BY = ("field_ece", "field_rce")
+"""Errors over fields that a gate may name: their means over the fields of ``--by``."""
+
+
+@command(examples=EXAMPLES)
+@labelled
+@click.option("--model", metavar="FILE", help="Judge this model's calibrated probabilities beside the score.")
+@names_option("--by", "Columns whose values are judged one by one.")
+@click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
+@click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
+@click.pass_context
+def evaluate(
+    ctx: click.Context,
+    data: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    model: str | None,
+    by: tuple[str, ...],
+    max_values: int,
+    gates: tuple[str, ...],
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Measure calibration, overall and by segment.
+
+    Gates judge the calibrated probabilities if a model is given, the score otherwise.
+    """
+    parsed = [parse_gate(text) for text in gates]
+    calibrator = None
+    if model is not None:
+        from mbct.calibrators.persistence import load_model
+
+        calibrator = load_model(model)
+        score = score or str(calibrator.score_)
+    table, roles = labelled_data(data, sql, label, score, weight)
+    results = evaluate_table(table, roles, calibrator, by, max_values)
+    verdicts = [gate.judge(measured(list(results.values())[-1])) for gate in parsed]
+    if as_json:
+        print_json(_document(results, verdicts))
+    else:
+        _show(results, verdicts)
+    if any(verdict.failed for verdict in verdicts):
+        ctx.exit(1)
+
+
+def evaluate_table(
+    table: Any, roles: Roles, calibrator: Any, by: Sequence[str], max_values: int = 20
+) -> dict[str, "Evaluation"]:
+    """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
+    from mbct.calibrators.inputs import take_labels, take_weights
+    from mbct.engines.columns import read_columns
+    from mbct.metrics import evaluate as evaluate_arrays
+    from mbct.progress import track
+
+    columns, labels, _ = take_labels(read_columns(table), roles.label)
+    columns, weights = take_weights(columns, roles.weight)
+    predictions = {"before": columns.numpy(roles.score)}
+    if calibrator is not None:
+        predictions["after"] = calibrator.calibrate(table)
+    require(table, by)
+    segments = table.select(list(by)) if by else None
+    return {
+        when: evaluate_arrays(labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights)
+        for when in track(list(predictions), "evaluating")
+    }
+
+
+def measured(evaluation: "Evaluation") -> dict[str, Any]:
+    """All that a gate may name."""
+    values = {name: value for name, value in evaluation.overall.items() if name not in ("field", "segment")}
+    if evaluation.fields is not None:
+        values |= {name: evaluation.fields[name][-1] for name in MEASURED_BY}
+        values["multicalibration_error"] = evaluation.multicalibration_error
+    return values
+
+
+def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for when, each in results.items():
+        whole = {
+            name: value if value is not None and math.isfinite(value) else None
+            for name, value in measured(each).items()
+        }
+        document[when] = {"all": whole, **each.to_dict()}
+    return {**document, "gates": [verdict.to_dict() for verdict in verdicts]}
+
+
+def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
+    sides = [measured(each) for each in results.values()]
+    rows = [(name, *(_number(side[name]) for side in sides)) for name in sides[0]]
+    print_table(["all rows", *results], rows, left=["all rows"])
+    for when, each in results.items():
+        if each.fields is None:
+            continue
+        click.echo(f"\n{when}, by segment")
+        shown = each.shown()
+        columns = [tuple(v if isinstance(v, str) else _number(v) for v in shown[name]) for name in shown.names]
+        print_table(shown.names, list(zip(*columns, strict=True)), left=["field", "segment"])
+    for line in dict.fromkeys(line for each in results.values() for line in each.notes):
+        note(line)
+    for verdict in verdicts:
+        click.echo(str(verdict))
+
+
+def _number(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.5g}"

@@ -1,0 +1,47 @@
+"""``mbct export``: the model in another language."""
+
+import sys
+from typing import Any
+
+import click
+
+from mbct.cli.options import settings_option
+from mbct.cli.shell import command, note
+from mbct.cli.sinks import STANDARD_OUTPUT, print_bytes
+from mbct.errors import ParameterError
+from mbct.files import write_atomically
+
+EXAMPLES = (
+    "mbct export model.json --to sql --dialect postgres",
+    "mbct export model.json --to sql --form view --set table=shop.clicks -o view.sql",
+    "mbct export model.json --to rules --form json -o rules.json",
+    "mbct export model.json --to python -o calibrate.py",
+    "mbct export model.json --to onnx -o model.onnx",
+)
+
+
+@command(examples=EXAMPLES)
+@click.argument("model")
+@click.option("--to", required=True, metavar="TARGET", help="rules, sql, onnx, lightgbm, python, c or pmml.")
+@click.option("--dialect", help="Of sql: duckdb (unless given), postgres, spark and others; a wrong one lists them.")
+@click.option("--form", help="Of sql: expression, select or view; of rules: text or json.")
+@settings_option("Another option of the target.")
+@click.option("-o", "--output", default="-", metavar="FILE", help="File to write; standard output if not given.")
+def export(model: str, to: str, dialect: str | None, form: str | None, settings: dict[str, Any], output: str) -> None:
+    """Write a model as SQL, code or another format.
+
+    The result needs none of this package and gives the same probabilities.
+    """
+    from mbct.boosting.document import load_ensemble
+    from mbct.export import export_model
+
+    options = {name: value for name, value in (("dialect", dialect), ("form", form)) if value is not None}
+    exported = export_model(load_ensemble(model), to, **options, **settings)
+    content = exported.encode() if isinstance(exported, str) else exported
+    if output != STANDARD_OUTPUT:
+        write_atomically(output, content)
+        note(f"wrote {output} ({len(content):,} bytes)")
+        return
+    if isinstance(exported, bytes) and sys.stdout.isatty():
+        raise ParameterError(f"{to} is no text for a terminal: name a file with -o")
+    print_bytes(content)

@@ -1,0 +1,116 @@
+"""``mbct fit``: learn a calibration and write it to a file."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mbct.cli.options import features_options, labelled, labelled_data, settings_option
+from mbct.cli.roles import Roles
+from mbct.cli.shell import command, print_json
+from mbct.errors import ParameterError
+
+if TYPE_CHECKING:
+    from mbct.boosting.model import CalibrationEnsemble
+    from mbct.calibrators.base import Calibrator
+
+EXAMPLES = (
+    "mbct fit clicks.parquet --label click --score pctr -o model.json",
+    "mbct fit 'logs/*.csv.gz' -o model.json",
+    "cat clicks.csv | mbct fit - -o model.json",
+    "mbct fit duckdb:///ads.db?table=clicks --exclude campaign -o model.json",
+    "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
+    "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
+    "mbct fit clicks.parquet --set size=compact -o model.json",
+    "mbct fit clicks.parquet --method isotonic -o model.json",
+)
+
+
+@command(examples=EXAMPLES)
+@labelled
+@features_options
+@click.option("--method", default="mbct", show_default=True, help="Calibration method; see 'mbct compare'.")
+@click.option(
+    "--preset", type=click.Choice(["default", "paper"]), help="Of method mbct: grown honestly, or as printed."
+)
+@settings_option("Parameter of the method.")
+@click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
+def fit(
+    data: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    method: str,
+    preset: str | None,
+    settings: dict[str, Any],
+    output: str,
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Learn the bias of predictions; write a model.
+
+    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias.
+    """
+    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
+    fitted = fit_table(table, roles, method, {**settings, **({"preset": preset} if preset else {})})
+    fitted.calibrator.save(output)
+    if as_json:
+        print_json({"model": output, **roles.to_dict(), **fitted.to_dict()})
+        return
+    click.echo(str(fitted))
+    click.echo(f"wrote {output}")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A calibrator and what it did to the rows it was fitted on."""
+
+    calibrator: "Calibrator"
+    rows: int
+    label_rate: float
+    mean_prediction: float
+    mean_calibrated: float
+
+    @property
+    def model(self) -> "CalibrationEnsemble | None":
+        """The trees, where the method has any."""
+        return getattr(self.calibrator, "model_", None) if self.calibrator.method == "mbct" else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        numbers = {key: value for key, value in vars(self).items() if key != "calibrator"}
+        trees = {} if self.model is None else {"trees": len(self.model.trees), "rules": self.model.n_rules}
+        return {"method": self.calibrator.method, **numbers, **trees}
+
+    def __str__(self) -> str:
+        said = (
+            f"{self.rows:,} rows, label rate {self.label_rate:.5g}, mean prediction "
+            f"{self.mean_prediction:.5g} before and {self.mean_calibrated:.5g} after"
+        )
+        if self.model is None:
+            return said
+        if not self.model.trees:
+            return f"{said}\nno trees: nothing was to be gained, so predictions are returned as they are"
+        return f"{said}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules"
+
+
+def fit_table(table: Any, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
+    """A calibrator fitted on an Arrow table whose columns have ``roles``."""
+    import numpy as np
+
+    from mbct.calibrators.inputs import training_data
+    from mbct.calibrators.registry import calibrator_class
+
+    kind = calibrator_class(method)
+    known = set(kind._get_param_names()) - {"score", "features"}
+    if foreign := sorted(set(parameters) - known):
+        listed = ", ".join(sorted(known)) or "none"
+        raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")
+    used = table.select([name for name in (*(roles.features or ()), roles.score, roles.label, roles.weight) if name])
+    data = training_data(used, roles.label, roles.weight, None, roles.score, one_class=kind.accepts_one_class)
+    calibrator = kind(score=roles.score, **parameters).fit_data(data)
+    calibrated = calibrator.calibrate_columns(data.columns, data.y_prob)
+    means = (float(np.average(values, weights=data.weight)) for values in (data.y_true, data.y_prob, calibrated))
+    return Fitted(calibrator, table.num_rows, *means)

@@ -1,0 +1,80 @@
+"""Options that several commands take, and what they mean together."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from mbct.cli.roles import Roles, assign
+from mbct.cli.shell import note
+from mbct.cli.sources import read_table
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+data_argument = click.argument("data", required=False, metavar="[DATA]")
+sql_option = click.option("--sql", metavar="QUERY", help="Query to run on DATA, which it calls 'data'.")
+label_option = click.option("--label", metavar="COLUMN", help="Column of 0 and 1. Guessed from its name if not given.")
+score_option = click.option("--score", metavar="COLUMN", help="Column of predicted probabilities. Guessed likewise.")
+weight_option = click.option("--weight", metavar="COLUMN", help="Column of row weights.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
+
+
+def labelled(function: Function) -> Function:
+    """Options of a command that takes labelled rows: DATA, --sql, --label, --score, --weight, --json."""
+    for option in (json_option, sql_option, weight_option, score_option, label_option, data_argument):
+        function = option(function)
+    return function
+
+
+def features_options(function: Function) -> Function:
+    """Options that choose the columns that may explain a bias."""
+    function = names_option("--exclude", "Columns to leave out.")(function)
+    return names_option("--features", "Columns that may explain the bias; all others are left out.")(function)
+
+
+def names(_: click.Context, __: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
+    """Values of an option that may be repeated or hold names between commas."""
+    return tuple(name.strip() for given in value for name in given.split(",") if name.strip())
+
+
+def names_option(flag: str, text: str) -> Callable[[Function], Function]:
+    """An option of column or method names: repeated, or between commas."""
+    return click.option(flag, multiple=True, metavar="NAMES", callback=names, help=f"{text} Commas or repeats.")
+
+
+def settings_option(text: str) -> Callable[[Function], Function]:
+    """``--set NAME=VALUE``, repeated; values are read as JSON where they can be, as text otherwise."""
+    return click.option(
+        "--set", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings, help=f"{text} May be repeated."
+    )
+
+
+def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> dict[str, Any]:
+    settings = {}
+    for given in value:
+        name, equals, text = given.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.BadParameter(f"{given!r} is not of the form NAME=VALUE")
+        try:
+            settings[name] = json.loads(text)
+        except ValueError:
+            settings[name] = text
+    return settings
+
+
+def labelled_data(
+    data: str | None,
+    sql: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+) -> tuple[Any, Roles]:
+    """The rows to learn from or to judge, and the role of each column, which is shown."""
+    table = read_table(data, sql)
+    roles = assign(table, label=label, score=score, weight=weight, features=features, exclude=exclude)
+    for line in roles.lines():
+        note(line)
+    return table, roles

@@ -1,0 +1,68 @@
+"""``mbct publish`` and ``mbct rollback``: versions of a model in Redis."""
+
+import click
+
+from mbct.cli.options import json_option
+from mbct.cli.shell import command, print_json
+
+PUBLISH_EXAMPLES = (
+    "mbct publish model.json redis://localhost:6379",
+    "mbct publish model.json redis://localhost:6379 --name clicks --note 'data of May'",
+)
+ROLLBACK_EXAMPLES = (
+    "mbct rollback redis://localhost:6379",
+    "mbct rollback redis://localhost:6379 --name clicks --to 3f9a1c0d2b4e",
+    "mbct rollback cells",
+)
+
+_REDIS = ("redis://", "rediss://", "unix://")
+
+url_argument = click.argument("url", envvar="MBCT_REDIS", metavar="URL")
+name_option = click.option("--name", default="default", show_default=True, help="Which model, if Redis holds several.")
+
+
+@command(examples=PUBLISH_EXAMPLES)
+@click.argument("model")
+@url_argument
+@name_option
+@click.option("--keep", default=20, show_default=True, type=click.IntRange(min=1), help="Versions to keep.")
+@click.option("--note", default="", help="What to remember about this version.")
+@click.option("--rules/--no-rules", default=True, help="Also as rules that any client can look up.")
+@json_option
+def publish(model: str, url: str, name: str, keep: int, note: str, rules: bool, as_json: bool) -> None:
+    """Put a model into Redis and into force.
+
+    URL may also stand in the variable MBCT_REDIS, where its password is not seen by others.
+    """
+    from mbct.serving import publish as publish_model
+
+    _say(publish_model(model, url, name=name, keep=keep, note=note, rules=rules), name, as_json=as_json)
+
+
+@command(examples=ROLLBACK_EXAMPLES)
+@url_argument
+@name_option
+@click.option("--to", metavar="VERSION", help="Version to go back to; the one before the current if not given.")
+@json_option
+def rollback(url: str, name: str, to: str | None, as_json: bool) -> None:
+    """Go back to an earlier version of a model.
+
+    URL is a Redis, or the store of cells that 'mbct refresh' keeps its models in. It may also stand in the variable
+    MBCT_REDIS, where its password is not seen by others.
+    """
+    if url.startswith(_REDIS):
+        from mbct.serving import rollback as roll_back
+
+        version = roll_back(url, name=name, to=to)
+    else:
+        from mbct.store import CellStore, ModelShelf
+
+        version = ModelShelf(CellStore(url)).roll_back(to)
+    _say(version, name, as_json=as_json)
+
+
+def _say(version: str, name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"name": name, "version": version})
+    else:
+        click.echo(f"version {version} of {name!r} is in force")

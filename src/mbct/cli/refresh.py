@@ -1,0 +1,71 @@
+"""``mbct refresh``: refit from a store of cells and promote what is not worse."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from mbct.cli.cells import store_option
+from mbct.cli.options import json_option, settings_option
+from mbct.cli.shell import command, note, print_json
+from mbct.files import write_atomically
+
+if TYPE_CHECKING:
+    from mbct.calibrators.refresh import Require
+
+EXAMPLES = (
+    "mbct refresh --store cells -o model.json",
+    "mbct refresh --store cells --days 30 --half-life 7 -o model.json",
+    "mbct refresh --store cells --require better --set preset=paper -o model.json",
+)
+
+
+@command(examples=EXAMPLES)
+@store_option
+@click.option("--days", type=click.IntRange(min=1), help="Days to fit on; all before the holdout if not given.")
+@click.option(
+    "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
+)
+@click.option("--holdout", default="newest day", show_default=True, help="Day to judge on.")
+@click.option("--require", type=click.Choice(["not-worse", "better"]), default="not-worse", show_default=True)
+@click.option("--level", default=0.05, show_default=True, help="Significance of the comparison.")
+@settings_option("Parameter of the model; those of the model in service if none is given.")
+@click.option("-o", "--output", metavar="FILE", help="Write the model in service to this file.")
+@json_option
+@click.pass_context
+def refresh(
+    ctx: click.Context,
+    store: str,
+    days: int | None,
+    half_life: float | None,
+    holdout: str,
+    require: str,
+    level: float,
+    settings: dict[str, Any],
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Refit from cells; promote what is not worse.
+
+    The newest day judges a model fitted on the days before it. Exit code 1: the model in service was kept. A record
+    of the decision stays in the store.
+    """
+    from mbct.calibrators.mbct import MBCTCalibrator
+    from mbct.calibrators.refresh import refresh as refresh_store
+    from mbct.store import CellStore, ModelShelf
+
+    opened = CellStore(store)
+    calibrator = MBCTCalibrator(**settings) if settings else None
+    wanted = cast("Require", require.replace("-", " "))
+    result = refresh_store(
+        opened, calibrator, holdout=holdout, days=days, half_life=half_life, require=wanted, level=level
+    )
+    if output is not None and result.in_service is not None:
+        write_atomically(output, ModelShelf(opened).read(result.in_service))
+        note(f"wrote {output}")
+    if as_json:
+        print_json(asdict(result))
+    else:
+        click.echo(f"{result.decision}: {result.reason}")
+    if not result.promoted:
+        ctx.exit(1)

@@ -1,0 +1,100 @@
+"""What all commands share: help with examples, lazily loaded modules, notes on standard error, JSON."""
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class Command(click.Command):
+    """A command whose help ends with examples that can be pasted."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+        self.params.append(
+            click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
+        )
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they are, without wrapping."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+        super().format_epilog(ctx, formatter)
+
+
+class PipeClosedError(Exception):
+    """Whoever read standard output has stopped; click's own answer to that differs between its versions."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for.
+
+    ``modules`` names, for each command, the module that defines a function of the same name.
+    """
+
+    def __init__(self, *args: Any, modules: dict[str, str] | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.modules = modules or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order in which they are met: fit first."""
+        return [*self.modules, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now."""
+        if cmd_name not in self.modules:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module(self.modules[cmd_name]), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise PipeClosedError from error
+
+
+def command(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Command]:
+    """Turn a function into a :class:`Command` with examples in its help."""
+    return click.command(cls=Command, examples=examples, context_settings={"max_content_width": 100})
+
+
+def note(message: str) -> None:
+    """Tell the person, on standard error."""
+    click.echo(message, err=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:
+    """A table that fits the terminal; in a pipe, plain columns. Columns are set to the right unless in ``left``."""
+    if not sys.stdout.isatty():
+        widths = [max(len(name), *(len(row[i]) for row in rows), 0) for i, name in enumerate(names)]
+        for row in (names, *rows):
+            cells = (
+                text.ljust(w) if name in left else text.rjust(w)
+                for text, w, name in zip(row, widths, names, strict=True)
+            )
+            click.echo("  ".join(cells).rstrip())
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)

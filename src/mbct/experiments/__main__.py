@@ -1,0 +1,37 @@
+"""``python -m mbct.experiments NAME… | all [--quick] [--out DIR] [--data DIR] [--seed N]``."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from mbct.errors import MBCTError
+from mbct.experiments import NAMES
+from mbct.experiments.reproduce import ALL, run
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse, run, say where the page is."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mbct.experiments", description="Reproduce the paper's experiments."
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"{', '.join(NAMES)} or {ALL}")
+    parser.add_argument("--quick", action="store_true", help="small versions of all, in a few minutes")
+    parser.add_argument("--out", type=Path, help="folder to write (docs/reproduction, or build/reproduction-quick)")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data files")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--repetitions", type=int, help="splits of each data set and simulated markets")
+    given = parser.parse_args(arguments)
+    out = given.out or Path("build/reproduction-quick" if given.quick else "docs/reproduction")
+    try:
+        page = run(
+            given.names, quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions
+        )
+    except MBCTError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(f"{page}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Days summed to the ratios that are compared between buckets."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+from mbct.experiments.spread import Spread, spread
+
+Totals = dict[str, float]
+RATIOS: dict[str, Callable[[Totals], float]] = {
+    "auc": lambda t: t["auc"],
+    "candidate_auc": lambda t: t["candidate_auc"],
+    "ctr": lambda t: t["clicks"] / t["impressions"],
+    "ecpm": lambda t: 1000.0 * t["revenue"] / t["impressions"],
+    "revenue": lambda t: t["revenue"],
+    "surplus": lambda t: t["surplus"],
+}
+
+
+def by_pricing(results: dict[str, dict[str, Any]], kind: str, pricing: str) -> list[dict[str, Any]]:
+    """All markets of one kind of part under one pricing."""
+    return [found for name, found in results.items() if name.startswith(f"{kind}-{pricing}-")]
+
+
+def totals(days: list[Totals]) -> Totals:
+    """Sums over days, for each day's mean of AUC only its sum over days: all buckets have equally many."""
+    return {key: sum(day[key] for day in days) for key in days[0]}
+
+
+def lift(tests: list[dict[str, Any]], bucket: str, metric: str) -> Spread:
+    """Relative gain over the bucket without calibration, over markets."""
+    ratio = RATIOS[metric]
+    return spread([ratio(totals(t["days"][bucket])) / ratio(totals(t["days"]["none"])) - 1.0 for t in tests])
+
+
+def mean_error(tests: list[dict[str, Any]], bucket: str) -> Spread:
+    """True calibration error over all candidates, mean over days."""
+    return spread([sum(day["tce"] for day in t["days"][bucket]) / len(t["days"][bucket]) for t in tests])
+
+
+def daily(tests: list[dict[str, Any]], bucket: str, metric: str) -> list[float]:
+    """Mean over markets of each day's ratio."""
+    ratio: Callable[[Totals], float] = RATIOS.get(metric, itemgetter(metric))
+    n_days = len(tests[0]["days"][bucket])
+    return [sum(ratio(t["days"][bucket][d]) for t in tests) / len(tests) for d in range(n_days)]

@@ -1,0 +1,1 @@
+"""Appendix A.2: how the cost of training grows."""

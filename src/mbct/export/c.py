@@ -1,0 +1,198 @@
+"""The model as one C99 file: constant tables and a walk over them, no allocation, no global state."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from mbct.binning.features import Bins, CategoryBins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.errors import ParameterError
+from mbct.export import c_source
+from mbct.export.branches import used_features
+from mbct.export.names import identifiers
+from mbct.export.tables import run_nodes
+from mbct.export.values import is_int64, number_of
+from mbct.stats.logodds import EPSILON
+
+_LONGEST_LITERAL = 4000
+"""C99 promises string literals of 4,095 characters and no more."""
+_PER_LINE = 12
+
+
+@dataclass(frozen=True)
+class Field:
+    """One member of the row: its C type, how it becomes a code, and the tables that this needs."""
+
+    bins: Bins
+    name: str
+    kind: str
+    """Which of the ``c_source`` functions makes the code: number, text, integer, real or flag."""
+
+    @property
+    def missing(self) -> str:
+        """What stands for a missing value."""
+        return {"number": "NAN", "real": "NAN", "flag": "-1"}.get(self.kind, "NULL")
+
+    @property
+    def declaration(self) -> str:
+        """The member of the struct."""
+        kinds = {"text": "const char *", "integer": "const long long *", "flag": "int "}
+        return f"{kinds.get(self.kind, 'double ')}{self.name};"
+
+
+def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
+    """C99 source with ``struct <prefix>_row`` and ``double <prefix>_calibrate(const struct <prefix>_row *row)``."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
+        raise ParameterError(f"prefix={prefix!r} must be a C identifier, for example 'mbct'")
+    used = used_features(model) if model.trees else [0]
+    names = identifiers(model.bins[j].name for j in used)
+    fields = [Field(model.bins[j], name, _kind(model.bins[j])) for j, name in zip(used, names, strict=True)]
+    declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
+    body = (
+        _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
+    )
+    return "\n".join([declarations, *body, "#endif"]) + "\n"
+
+
+def _kind(bins: Bins) -> str:
+    if isinstance(bins, NumberBins):
+        return "number"
+    if bins.value_type == "integer" and all(map(is_int64, bins.values)):
+        return "integer"
+    return {"number": "real", "boolean": "flag"}.get(bins.value_type, "text")
+
+
+def _members(fields: list[Field]) -> str:
+    lines = []
+    for field in fields:
+        what = "the prediction" if field is fields[0] else f"{field.missing} where missing"
+        lines.append(f"    {field.declaration} /* {_comment(field.bins.name)}: {what} */")
+    return "\n".join(lines)
+
+
+def _walk(model: CalibrationEnsemble, used: list[int], fields: list[Field], prefix: str) -> list[str]:
+    kinds = [kind for kind in c_source.ENCODERS if any(field.kind == kind for field in fields)]
+    codes = [f"    code[{i}] = {_encoder_call(field)};" for i, field in enumerate(fields)]
+    walk = {"prefix": prefix, "score": fields[0].name, "n_features": len(fields), "codes": "\n".join(codes)}
+    return [
+        *(line for field in fields for line in _tables_of_field(field)),
+        *_tables_of_trees(model, {feature: i for i, feature in enumerate(used)}),
+        *(c_source.ENCODERS[kind] for kind in kinds),
+        c_source.WALK.format(**walk, move=c_source.MOVES[model.pattern].format(epsilon=EPSILON)),
+    ]
+
+
+def _encoder_call(field: Field) -> str:
+    bins, value = field.bins, f"row->{field.name}"
+    if isinstance(bins, NumberBins):
+        return f"code_of_number({value}, edges_{field.name}, {len(bins.edges)})"
+    n_keys = len(_texts(bins) if field.kind == "text" else _numbers(field.kind, bins))
+    return f"code_of_{field.kind}({value}, keys_{field.name}, codes_{field.name}, {n_keys}, {bins.n_values})"
+
+
+def _tables_of_field(field: Field) -> Iterator[str]:
+    bins = field.bins
+    if isinstance(bins, NumberBins):
+        yield from _array("double", f"edges_{field.name}", map(_double, bins.edges))
+        return
+    if field.kind == "text":
+        texts = sorted(_texts(bins).items())
+        codes = [code for _, code in texts]
+        yield from _text_table(field.name, [text for text, _ in texts])
+    else:
+        numbers = sorted(_numbers(field.kind, bins).items())
+        codes = [code for _, code in numbers]
+        kind = {"real": "double", "integer": "long long", "flag": "int"}[field.kind]
+        write = _double if field.kind == "real" else _integer
+        yield from _array(kind, f"keys_{field.name}", (write(number) for number, _ in numbers))
+    yield from _array("int", f"codes_{field.name}", map(str, codes))
+
+
+def _texts(bins: CategoryBins) -> dict[bytes, int]:
+    """Codes of known texts; one with a zero byte inside is no C string, so no row can hold it."""
+    return {value.encode(): code for code, value in enumerate(bins.values) if "\0" not in value}
+
+
+def _numbers(kind: str, bins: CategoryBins) -> dict[float, int]:
+    """Codes of known values that C compares as numbers."""
+    if kind == "real":
+        return {number_of(bins, value): code for code, value in enumerate(bins.values)}
+    if kind == "integer":
+        return {int(value): code for code, value in enumerate(bins.values)}
+    return {int(value == "true"): code for code, value in enumerate(bins.values)}
+
+
+def _tables_of_trees(model: CalibrationEnsemble, position: dict[int, int]) -> Iterator[str]:
+    roots: list[int] = []
+    features: list[int] = []
+    steps: list[float] = []
+    first_run: list[int] = [0]
+    starts: list[int] = []
+    children: list[int] = []
+    for tree in model.trees:
+        root = len(features)
+        roots.append(root)
+        for node in run_nodes(model, tree):
+            features.append(position.get(node.feature, -1))
+            steps.append(node.step)
+            starts.extend(node.starts)
+            children.extend(child if child < 0 else child + root for child in node.children)
+            first_run.append(len(starts))
+    yield from _array("int", "tree_root", map(str, roots))
+    yield from _array("int", "node_feature", map(str, features))
+    yield from _array("double", "node_step", map(_double, steps))
+    yield from _array("int", "node_first_run", map(str, first_run))
+    yield from _array("int", "run_start", map(str, starts))
+    yield from _array("int", "run_child", map(str, children))
+    yield f"enum {{ N_TREES = {len(roots)} }};"
+
+
+def _array(kind: str, name: str, values: Iterable[str]) -> Iterator[str]:
+    """A constant array; C has no empty ones, so one unread zero stands in."""
+    items = list(values) or ["0"]
+    yield f"static const {kind} {name}[] = {{"
+    for i in range(0, len(items), _PER_LINE):
+        yield f"    {', '.join(items[i : i + _PER_LINE])},"
+    yield "};"
+
+
+def _text_table(name: str, keys: list[bytes]) -> Iterator[str]:
+    literals = []
+    for i, key in enumerate(keys):
+        if len(key) > _LONGEST_LITERAL:
+            yield from _array("char", f"long_{name}_{i}", [*map(_character, key), "0"])
+            literals.append(f"long_{name}_{i}")
+        else:
+            literals.append(_text(key))
+    yield from _array("char *const", f"keys_{name}", literals)
+
+
+def _text(value: bytes) -> str:
+    r"""A string literal of printable ASCII; a question mark is escaped because ``??/`` would be a trigraph.
+
+    >>> print(_text("naïve?".encode()))
+    "na\303\257ve\?"
+    """
+    special = {ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}
+    return '"' + "".join(special.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in value) + '"'
+
+
+def _character(byte: int) -> str:
+    return str(byte if byte < 128 else f"(char){byte}")
+
+
+def _comment(name: str) -> str:
+    """A name inside a comment, which it can neither end nor open."""
+    return _text(name.encode()).replace("/", "\\057")
+
+
+def _double(value: float) -> str:
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return repr(float(value))
+
+
+def _integer(value: float) -> str:
+    """A literal; the smallest number has none, for C reads the minus as an operator."""
+    return f"{value:d}LL" if value > -(2**63) else f"({int(value) + 1}LL - 1)"

@@ -1,0 +1,162 @@
+"""The model as LightGBM model text: additive trees whose raw score is the sum of all steps.
+
+Columns are the model's features in its order, the prediction first. A number is passed as it is (NaN where missing), a
+category as its code (``CategoryBins.encode``: missing and unseen have codes of their own). A number of which some
+inner branch takes several separate intervals is passed as its code too, because binary cuts could only say that by
+repeating the subtree. :func:`lightgbm_matrix` makes the matrix, :func:`from_raw_score` the probability.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from mbct.binning.features import Bins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.engines.columns import read_columns
+from mbct.engines.factorize import as_floats, factorize
+from mbct.errors import ParameterError
+from mbct.export.binary import BinaryLeaf, BinaryNode, CodeCut, binary_tree, scattered_features
+from mbct.export.branches import decisions
+from mbct.export.names import identifiers
+from mbct.validation import FloatArray
+
+_CATEGORY, _DEFAULT_LEFT, _MISSING_IS_NAN = 1, 2, 8
+_LOG_OF_ZERO = -1e4
+"""exp of it, whatever is added by other trees, is 0; LightGBM's text has no −∞ that every reader takes."""
+_WORD = 32
+
+
+def to_lightgbm(model: CalibrationEnsemble) -> str:
+    """Text for ``lightgbm.Booster(model_str=…)``; ``predict`` returns the sum of steps, or of log multipliers."""
+    trees = list(decisions(model))
+    coded = coded_features(model)
+    blocks = []
+    for number, tree in enumerate(trees):
+        root = binary_tree(model, tree, coded)
+        blocks.append("\n".join([f"Tree={number}", *_tree_lines(root, model.pattern == "linear"), "", "", ""]))
+    names = identifiers(model.bins.names)
+    header = [
+        "tree",
+        "version=v4",
+        "num_class=1",
+        "num_tree_per_iteration=1",
+        "label_index=0",
+        f"max_feature_idx={len(names) - 1}",
+        "objective=regression",
+        f"feature_names={' '.join(names)}",
+        f"feature_infos={' '.join(_feature_info(bins, j in coded) for j, bins in enumerate(model.bins))}",
+        *([f"tree_sizes={' '.join(str(len(block.encode())) for block in blocks)}"] if blocks else []),
+    ]
+    return "\n".join([*header, "", "".join(blocks) + "end of trees", ""])
+
+
+def coded_features(model: CalibrationEnsemble) -> frozenset[int]:
+    """Features that are passed as codes: all categories, and numbers with scattered intervals."""
+    categories = {j for j, bins in enumerate(model.bins) if not bins.ordered}
+    return frozenset(categories).union(*(scattered_features(model, tree) for tree in decisions(model)))
+
+
+def lightgbm_matrix(model: CalibrationEnsemble, data: Any) -> FloatArray:
+    """The float64 matrix that the exported trees expect, from a frame or a dictionary of columns."""
+    columns = read_columns(data)
+    columns.require(model.bins.names)
+    coded = coded_features(model)
+    matrix = np.empty((columns.n_rows, len(model.bins)))
+    for j, bins in enumerate(model.bins):
+        column = columns.column(bins.name)
+        if isinstance(bins, NumberBins):
+            numbers = as_floats(column)
+            matrix[:, j] = bins.encode(numbers) if j in coded else numbers
+        else:
+            values, position = factorize(column)
+            matrix[:, j] = bins.encode(values)[position]
+    return matrix
+
+
+def from_raw_score(model: CalibrationEnsemble, y_prob: FloatArray, raw_score: FloatArray) -> FloatArray:
+    """Calibrated probabilities: σ(logit(p) + r) for the pattern "odds", clip(p·exp(r), 0, 1) for "linear"."""
+    if not model.trees:
+        return np.array(y_prob, dtype=np.float64)
+    return model.apply_steps(y_prob, np.exp(raw_score) if model.pattern == "linear" else raw_score)
+
+
+def _feature_info(bins: Bins, coded: bool) -> str:
+    return ":".join(map(str, range(bins.n_codes))) if coded else "[-inf:inf]"
+
+
+def _tree_lines(root: BinaryNode | BinaryLeaf, linear: bool) -> Iterator[str]:
+    inner, leaves = _numbered(root)
+    yield f"num_leaves={len(leaves)}"
+    cuts = [node.codes for node in inner if isinstance(node, CodeCut)]
+    yield f"num_cat={len(cuts)}"
+    if inner:
+        place = {id(node): i for i, node in enumerate(inner)} | {id(leaf): -1 - i for i, leaf in enumerate(leaves)}
+        yield _line("split_feature", (node.feature for node in inner))
+        yield _line("split_gain", [0] * len(inner))
+        yield _line("threshold", _thresholds(inner))
+        yield _line("decision_type", map(_decision_type, inner))
+        yield _line("left_child", (place[id(node.left)] for node in inner))
+        yield _line("right_child", (place[id(node.right)] for node in inner))
+    yield _line("leaf_value", (repr(log_multiplier(leaf.step, "LightGBM") if linear else leaf.step) for leaf in leaves))
+    yield _line("leaf_weight", [0] * len(leaves))
+    yield _line("leaf_count", [0] * len(leaves))
+    if inner:
+        for name in ("internal_value", "internal_weight", "internal_count"):
+            yield _line(name, [0] * len(inner))
+    if cuts:
+        words = [_bit_words(codes) for codes in cuts]
+        yield _line("cat_boundaries", np.cumsum([0, *map(len, words)]).tolist())
+        yield _line("cat_threshold", (word for group in words for word in group))
+    yield "is_linear=0"
+    yield "shrinkage=1"
+
+
+def _line(name: str, values: Iterable[Any]) -> str:
+    return f"{name}={' '.join(map(str, values))}"
+
+
+def _numbered(root: BinaryNode | BinaryLeaf) -> tuple[list[BinaryNode], list[BinaryLeaf]]:
+    inner: list[BinaryNode] = []
+    leaves: list[BinaryLeaf] = []
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, BinaryLeaf):
+            leaves.append(node)
+        else:
+            inner.append(node)
+            pending += [node.right, node.left]
+    return inner, leaves
+
+
+def _thresholds(inner: list[BinaryNode]) -> Iterator[str]:
+    """The edge of a cut of a number; of a cut of codes, its place among the tree's sets of codes."""
+    n_sets = 0
+    for node in inner:
+        if isinstance(node, CodeCut):
+            yield str(n_sets)
+            n_sets += 1
+        else:
+            yield repr(node.edge)
+
+
+def _decision_type(node: BinaryNode) -> int:
+    if isinstance(node, CodeCut):
+        return _CATEGORY
+    return _MISSING_IS_NAN | (_DEFAULT_LEFT if node.missing_left else 0)
+
+
+def _bit_words(codes: frozenset[int]) -> list[int]:
+    words = [0] * (max(codes) // _WORD + 1)
+    for code in codes:
+        words[code // _WORD] |= 1 << code % _WORD
+    return words
+
+
+def log_multiplier(multiplier: float, target: str) -> float:
+    """What a target that can only add takes for a multiplier."""
+    if multiplier < 0:
+        raise ParameterError(f"a multiplier is {multiplier!r}: {target} adds logarithms, so none may be negative")
+    return math.log(multiplier) if multiplier else _LOG_OF_ZERO

@@ -1,0 +1,140 @@
+"""The model as an ONNX graph in float64, from raw inputs to the calibrated probability.
+
+The graph codes every input (numbers by binary search over the edges, categories by a ``LabelEncoder``), walks all
+trees at once with ``Gather`` on one table of children, and moves the prediction. Every operator works on doubles, so
+nothing is rounded to float32 as the operator for tree ensembles would.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mbct.binning.features import CategoryBins, NumberBins
+from mbct.binning.keys import category_key
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.engines.columns import read_columns
+from mbct.engines.factorize import as_floats, factorize
+from mbct.errors import MissingDependencyError, ParameterError
+from mbct.export.branches import used_features
+from mbct.export.onnx_graph import Graph
+from mbct.export.onnx_tables import WalkTables, walk_tables
+from mbct.stats.logodds import EPSILON
+
+
+def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "calibrated") -> bytes:
+    """A serialised ONNX model with one input of shape [rows] for each feature that some tree looks at.
+
+    Numbers and the prediction are tensors of doubles, NaN where missing. Categories are tensors of strings that hold
+    the canonical text (3 is ``"3"``, True is ``"true"``), ``missing_text`` where missing; :func:`onnx_inputs`
+    makes them from a frame.
+    """
+    try:
+        import onnx  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
+    used = used_features(model) if model.trees else [0]
+    _refuse_ambiguous(model, used, missing_text, output)
+    graph = Graph()
+    names = [graph.input(model.bins[j].name, text=isinstance(model.bins[j], CategoryBins)) for j in used]
+    if not model.trees:
+        return graph.finished(graph.node("Identity", [names[0]]), output)
+    codes = [_codes(graph, model.bins[j], name, missing_text) for j, name in zip(used, names, strict=True)]
+    columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
+    steps = _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
+    moved = _multiplied(graph, names[0], steps) if model.pattern == "linear" else _moved(graph, names[0], steps)
+    missing = graph.node("IsNaN", [names[0]])
+    return graph.finished(graph.node("Where", [missing, names[0], moved]), output)
+
+
+def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -> dict[str, Any]:
+    """The graph's inputs from a frame or a dictionary of columns, for ``session.run(None, inputs)``."""
+    columns = read_columns(data)
+    inputs: dict[str, Any] = {}
+    for j in used_features(model) if model.trees else [0]:
+        bins = model.bins[j]
+        column = columns.column(bins.name)
+        if isinstance(bins, NumberBins):
+            inputs[bins.name] = as_floats(column)
+        else:
+            values, position = factorize(column)
+            keys = [missing_text if key is None else key for key in map(category_key, values)]
+            inputs[bins.name] = np.array(keys, dtype=object)[position]
+    return inputs
+
+
+def _refuse_ambiguous(model: CalibrationEnsemble, used: list[int], missing_text: str, output: str) -> None:
+    for j in used:
+        if model.bins[j].name == output:
+            raise ParameterError(f"output={output!r} is also the name of an input; pass another name for the output")
+        if missing_text in getattr(model.bins[j], "values", ()):
+            raise ParameterError(
+                f"{missing_text!r} is a known value of {model.bins[j].name!r} and cannot also stand for a missing one; "
+                "pass another missing_text, for example '<missing>'"
+            )
+
+
+def _codes(graph: Graph, bins: NumberBins | CategoryBins, name: str, missing_text: str) -> str:
+    if isinstance(bins, NumberBins):
+        position = _edges_below(graph, name, np.asarray(bins.edges, dtype=np.float64))
+        missing = graph.constant(np.array(bins.missing, dtype=np.int64))
+        return graph.node("Where", [graph.node("IsNaN", [name]), missing, position])
+    known: Mapping[str, int] = {value: code for code, value in enumerate(bins.values)} | {missing_text: bins.missing}
+    return graph.node(
+        "LabelEncoder",
+        [name],
+        domain="ai.onnx.ml",
+        keys_strings=list(known),
+        values_int64s=list(known.values()),
+        default_int64=bins.unseen,
+    )
+
+
+def _edges_below(graph: Graph, x: str, edges: Any) -> str:
+    """Number of edges below x, by a binary search that is unrolled: one Gather a bit.
+
+    The edges are padded with +∞, which no number exceeds, to one less than a power of two.
+    """
+    n_bits = len(edges).bit_length()
+    padded = graph.constant(np.concatenate([edges, np.full((1 << n_bits) - 1 - len(edges), np.inf)]))
+    position = graph.node("Cast", [graph.node("IsNaN", [x])], to=graph.INT64)
+    position = graph.node("Mul", [position, graph.constant(np.array(0))])
+    for bit in reversed(range(n_bits)):
+        probe = graph.node("Add", [position, graph.constant(np.array((1 << bit) - 1))])
+        above = graph.node("Greater", [x, graph.node("Gather", [padded, probe])])
+        advance = graph.node("Mul", [graph.node("Cast", [above], to=graph.INT64), graph.constant(np.array(1 << bit))])
+        position = graph.node("Add", [position, advance])
+    return position
+
+
+def _steps(graph: Graph, tables: WalkTables, codes: str) -> str:
+    """Steps [rows, trees] of the nodes where rows [rows, features] of codes stop."""
+    feature, start, stride = map(graph.constant, (tables.feature, tables.start, tables.stride))
+    child, step = graph.constant(tables.child), graph.constant(tables.step)
+    # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
+    first = graph.node("Slice", [codes, *map(graph.constant, (np.array([0]), np.array([1]), np.array([1])))])
+    zeros = graph.node("Mul", [first, graph.constant(np.array(0))])
+    node = graph.node("Add", [zeros, graph.constant(tables.roots[None, :])])
+    for _ in range(tables.depth):
+        code = graph.node("GatherElements", [codes, graph.node("Gather", [feature, node])], axis=1)
+        offset = graph.node("Mul", [code, graph.node("Gather", [stride, node])])
+        node = graph.node("Gather", [child, graph.node("Add", [graph.node("Gather", [start, node]), offset])])
+        node = graph.node("Cast", [node], to=graph.INT64)
+    return graph.node("Gather", [step, node])
+
+
+def _multiplied(graph: Graph, p: str, steps: str) -> str:
+    product = graph.node("ReduceProd", [steps, graph.constant(np.array([1]))], keepdims=0)
+    bounds = [graph.constant(np.array(bound)) for bound in (0.0, 1.0)]
+    return graph.node("Clip", [graph.node("Mul", [p, product]), *bounds])
+
+
+def _moved(graph: Graph, p: str, steps: str) -> str:
+    """σ(logit(p) + s), with p held inside [ε, 1 − ε]."""
+    total = graph.node("ReduceSum", [steps, graph.constant(np.array([1]))], keepdims=0)
+    bounds = [graph.constant(np.array(bound)) for bound in (EPSILON, 1.0 - EPSILON)]
+    held = graph.node("Clip", [p, *bounds])
+    rest = graph.node("Sub", [graph.constant(np.array(1.0)), held])
+    # p / (p + (1 − p)·exp(−s)): where exp overflows to infinity, the quotient is zero as it must be.
+    against = graph.node("Mul", [rest, graph.node("Exp", [graph.node("Neg", [total])])])
+    return graph.node("Div", [held, graph.node("Add", [held, against])])

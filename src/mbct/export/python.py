@@ -1,0 +1,43 @@
+"""The model as one Python file without dependencies: :mod:`mbct.export.standalone` with its tables filled in."""
+
+from importlib.resources import files
+
+from mbct.binning.features import Bins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.export.branches import used_features
+from mbct.export.tables import run_nodes
+from mbct.stats.logodds import EPSILON
+
+_BEGIN, _END = "# The model\n", "# End of the model\n"
+
+
+def to_python(model: CalibrationEnsemble) -> str:
+    """Source of a module with ``calibrate(row: dict) -> float``, which is also a program for JSON lines."""
+    source = files("mbct.export").joinpath("standalone.py").read_text(encoding="utf-8")
+    head, rest = source.split(_BEGIN)
+    return head + "\n".join(_tables(model)) + "\n" + rest.split(_END)[1]
+
+
+def _tables(model: CalibrationEnsemble) -> list[str]:
+    used = used_features(model)
+    position = {feature: i for i, feature in enumerate(used)}
+    position[-1] = -1
+    lines = [f"PATTERN = {model.pattern!r}", f"EPSILON = {EPSILON!r}"]
+    lines.append("# (name, edges of a number or None, codes of values)")
+    lines += ["FEATURES: Sequence[Feature] = (", *(f"    {_feature(model.bins[j])}," for j in used), ")"]
+    lines.append("# (step, feature or -1, first code of each run, child of each run or -1 to stop here)")
+    lines.append("TREES: Sequence[Sequence[Node]] = (")
+    for tree in model.trees:
+        nodes = run_nodes(model, tree)
+        lines += [
+            "    (",
+            *(f"        {(n.step, position[n.feature], n.starts, n.children)!r}," for n in nodes),
+            "    ),",
+        ]
+    return [*lines, ")"]
+
+
+def _feature(bins: Bins) -> str:
+    if isinstance(bins, NumberBins):
+        return repr((bins.name, tuple(map(float, bins.edges)), {}))
+    return repr((bins.name, None, {value: code for code, value in enumerate(bins.values)}))

@@ -1,0 +1,63 @@
+"""One name for every export: a dictionary and one function."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an export is written, what its files are called, and what it is."""
+
+    module: str
+    function: str
+    suffix: str
+    summary: str
+
+    def load(self) -> Callable[..., str | bytes]:
+        """The exporting function, imported on first use."""
+        loaded: Callable[..., str | bytes] = getattr(import_module(self.module), self.function)
+        return loaded
+
+
+TARGETS: dict[str, Target] = {
+    "rules": Target("mbct.export.rules", "to_rules", ".txt", "if-then rules as text, or as JSON with a schema"),
+    "sql": Target("mbct.export.sql", "to_sql", ".sql", "a SQL expression, SELECT or VIEW over the raw columns"),
+    "onnx": Target("mbct.export.onnx", "to_onnx", ".onnx", "an ONNX graph in float64 from the raw inputs"),
+    "lightgbm": Target("mbct.export.lightgbm", "to_lightgbm", ".txt", "LightGBM model text, also for treelite"),
+    "python": Target("mbct.export.python", "to_python", ".py", "one Python file without dependencies"),
+    "c": Target("mbct.export.c", "to_c", ".c", "one C99 file without allocation"),
+    "pmml": Target("mbct.export.pmml", "to_pmml", ".pmml", "a PMML 4.4 document"),
+}
+
+
+def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | bytes:
+    """The model as text or bytes of the target ``to``, one of :data:`TARGETS`.
+
+    Options are those of the target's function, for example ``dialect`` and ``form`` of ``sql``.
+    """
+    if to not in TARGETS:
+        raise ParameterError(f"unknown export {to!r}; available are {', '.join(TARGETS)}")
+    exporter = TARGETS[to].load()
+    known = [name for name in inspect.signature(exporter).parameters if name != "model"]
+    if unknown := sorted(set(options) - set(known)):
+        raise ParameterError(f"export {to!r} has no option {', '.join(unknown)}; it takes {', '.join(known) or 'none'}")
+    _refuse_broken_text(model)
+    return exporter(model, **options)
+
+
+def _refuse_broken_text(model: CalibrationEnsemble) -> None:
+    """Half a surrogate pair is no character: no target can write it."""
+    for feature in model.bins:
+        for text in (feature.name, *getattr(feature, "values", ())):
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise ParameterError(
+                    f"feature {feature.name!r} holds {text!r}, which is not valid Unicode; mend the data and fit again"
+                ) from error

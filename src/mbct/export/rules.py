@@ -1,0 +1,56 @@
+"""Rules for people and for machines: text, or JSON that ``docs/rules.schema.json`` describes."""
+
+import json
+from itertools import groupby
+from typing import Literal
+
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.boosting.rules import rules, rules_as_dicts
+from mbct.errors import ParameterError
+
+FORMAT = "mbct-rules"
+VERSION = 1
+
+
+def to_rules(model: CalibrationEnsemble, form: Literal["text", "json"] = "text") -> str:
+    """The model as if-then rules: of each tree exactly one applies to a row."""
+    if form == "text":
+        return rules_text(model)
+    if form == "json":
+        return rules_json(model)
+    raise ParameterError(f"form={form!r} must be 'text' or 'json'")
+
+
+def rules_text(model: CalibrationEnsemble) -> str:
+    """One line a rule, tree by tree, under a heading that says how the rules act together."""
+    if not model.trees:
+        return f"No rules: {model.score} is returned as it is.\n"
+    target = f"the odds of {model.score}" if model.pattern == "odds" else model.score
+    lines = [
+        f"{model.n_rules:,} bins in {len(model.trees):,} trees. In each tree one rule applies to a row; "
+        f"the multipliers of all trees multiply {target}.",
+        f"± is Theorem 1's bound at level {model.alpha:g}, for all bins of a tree at once; "
+        "PUD is mean prediction over label rate, below 1 where predictions are too low.",
+    ]
+    for number, group in groupby(rules(model), key=lambda rule: rule.tree):
+        lines.append(f"\nTree {number + 1}")
+        lines.extend(f"  {rule}" for rule in group)
+    return "\n".join(lines) + "\n"
+
+
+def rules_json(model: CalibrationEnsemble) -> str:
+    """All rules with their conditions, multiplier, rows, PUD and bound; equal models give equal text."""
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "score": model.score,
+        "pattern": model.pattern,
+        "alpha": model.alpha,
+        "n_trees": len(model.trees),
+        "features": [
+            {"name": feature.name, "kind": feature.kind, "type": getattr(feature, "value_type", "number")}
+            for feature in model.bins
+        ],
+        "rules": rules_as_dicts(model),
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,74 @@
+"""Conditions over one raw column: which rows have certain codes of a feature."""
+
+import math
+import re
+from collections.abc import Iterable
+
+from mbct.binning.features import Bins, CategoryBins, NumberBins
+from mbct.export.branches import Branch, intervals
+from mbct.export.sql.dialect import Dialect
+from mbct.export.values import number_of
+
+_INTEGER = re.compile(r"-?\d+", re.ASCII)
+_ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)
+
+
+def missing_condition(dialect: Dialect, bins: Bins, column: str) -> str:
+    """True where the column is NULL, or NaN in an engine that has it."""
+    numeric = isinstance(bins, NumberBins) or bins.value_type in ("integer", "number")
+    if not numeric or dialect.is_nan is None:
+        return f"{column} IS NULL"
+    return f"{column} IS NULL OR {dialect.is_nan.format(dialect.as_double.format(column))}"
+
+
+def interval_conditions(dialect: Dialect, bins: NumberBins, column: str, branch: Branch, position: int) -> list[str]:
+    """One condition for each interval of a case of a number; NULL and NaN pass none of them."""
+    value = dialect.as_double.format(column)
+    found = []
+    for interval in intervals(bins, branch, position):
+        below = f"{value} <= {dialect.double(interval.high)}"
+        above = f"{value} > {dialect.double(interval.low)} AND "
+        found.append(below if math.isinf(interval.low) else f"({above}{below})")
+    return found
+
+
+def membership(dialect: Dialect, bins: CategoryBins, column: str, codes: Iterable[int]) -> str | None:
+    """True where a category has one of the known values among ``codes``; None where there are none."""
+    literals = [literal(dialect, bins, bins.values[code]) for code in sorted(codes) if code < bins.n_values]
+    listed = ", ".join(text for text in literals if text is not None)
+    return f"{compared(dialect, bins).format(column)} IN ({listed})" if listed else None
+
+
+def compared(dialect: Dialect, bins: CategoryBins) -> str:
+    """Template of the column as it is compared with literals of its type."""
+    templates = {
+        "string": dialect.as_text,
+        "number": dialect.as_double,
+        "date": dialect.as_date,
+        "datetime": dialect.as_moment,
+    }
+    return templates.get(bins.value_type, "{}")
+
+
+def literal(dialect: Dialect, bins: CategoryBins, value: str) -> str | None:
+    """A known value in the column's own type; None where no column of this engine can hold it."""
+    kind = bins.value_type
+    if kind == "string":
+        return dialect.text(value + dialect.suffix)
+    if kind in ("date", "datetime"):
+        quoted = dialect.text(value)
+        template = dialect.date if kind == "date" else dialect.moment
+        if kind == "datetime" and _ZONE.search(value):
+            template = dialect.zoned_moment
+        return None if quoted is None else template.format(quoted)
+    if kind == "boolean" and value in ("true", "false"):
+        return dialect.true if value == "true" else dialect.false
+    if kind == "integer" and _INTEGER.fullmatch(value):
+        return value
+    return _number(dialect, number_of(bins, value))
+
+
+def _number(dialect: Dialect, number: float) -> str | None:
+    if math.isfinite(number):
+        return dialect.double(number)
+    return dialect.infinity and (dialect.infinity if number > 0 else f"-{dialect.infinity}")

@@ -1,0 +1,151 @@
+"""The dialects: nine engines that differ in quoting, escapes, casts, NaN and the depth they bear."""
+
+from mbct.errors import ParameterError
+from mbct.export.sql.dialect import Dialect
+
+_BACKSLASH = ("\\", "\\\\")
+_IN_BACKTICKS = (_BACKSLASH, ("`", "\\`"))
+
+_ALL = (
+    Dialect(
+        name="duckdb",
+        quotes='"',
+        as_double="CAST({} AS DOUBLE)",
+        as_text="CAST({} AS VARCHAR)",
+        number="{}",
+        plain_exponent=True,
+        is_nan="isnan({})",
+        infinity="CAST('inf' AS DOUBLE)",
+        nul="|| chr(0)",
+        zoned_moment="TIMESTAMPTZ {}",
+    ),
+    Dialect(
+        name="postgres",
+        quotes='"',
+        as_double="CAST({} AS DOUBLE PRECISION)",
+        as_text="CAST({} AS TEXT)",
+        number="{}::float8",
+        is_nan="{} = 'NaN'::float8",
+        infinity="'Infinity'::float8",
+        backslash_string="E'{}'",
+        zoned_moment="TIMESTAMPTZ {}",
+    ),
+    Dialect(
+        name="spark",
+        quotes="`",
+        as_double="CAST({} AS DOUBLE)",
+        as_text="CAST({} AS STRING)",
+        number="{}D",
+        is_nan="isnan({})",
+        infinity="CAST('Infinity' AS DOUBLE)",
+        # Spark replaces ${name} in the text of a statement before it is parsed.
+        string_escapes=(_BACKSLASH, ("'", "\\'"), ("\0", "\\000"), ("${", "\\u0024{")),
+    ),
+    Dialect(
+        name="bigquery",
+        quotes="`",
+        as_double="CAST({} AS FLOAT64)",
+        as_text="CAST({} AS STRING)",
+        number="{}",
+        is_nan="IS_NAN({})",
+        infinity="CAST('inf' AS FLOAT64)",
+        identifier_escapes=_IN_BACKTICKS,
+        string_escapes=(_BACKSLASH, ("'", "\\'"), ("\0", "\\000"), ("\n", "\\n"), ("\r", "\\r")),
+        moment="DATETIME {}",
+        values_table="UNNEST(ARRAY<STRUCT<{typed}>>[{rows}]) AS {alias}",
+        column_types=("STRING", "INT64"),
+    ),
+    Dialect(
+        name="snowflake",
+        quotes='"',
+        as_double="CAST({} AS DOUBLE)",
+        as_text="CAST({} AS VARCHAR)",
+        number="{}::DOUBLE",
+        is_nan="{} = 'NaN'::DOUBLE",
+        infinity="'inf'::DOUBLE",
+        string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\x00")),
+        zoned_moment="CAST({} AS TIMESTAMP_TZ)",
+        bit_test="BITAND({}, {}) <> 0",
+    ),
+    Dialect(
+        name="clickhouse",
+        quotes="`",
+        as_double="toFloat64({})",
+        as_text="toString({})",
+        number="{}",
+        is_nan="isNaN({})",
+        infinity="inf",
+        identifier_escapes=_IN_BACKTICKS,
+        string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\x00")),
+        as_date="toDate32({})",
+        date="toDate32({})",
+        as_moment="toDateTime64({}, 6)",
+        moment="toDateTime64({}, 6)",
+        zoned_moment="parseDateTime64BestEffort({}, 6)",
+        bit_test="bitAnd({}, {}) <> 0",
+        values_table="VALUES('{typed}', {rows}) AS {alias}",
+        column_types=("String", "Int64"),
+    ),
+    Dialect(
+        name="mysql",
+        quotes="`",
+        as_double="({} + 0e0)",
+        # Bytes, because every usual collation takes 'a' for 'A' and most take 'a' for 'a '.
+        as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
+        number="{}",
+        plain_exponent=True,
+        string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\0")),
+        values_row="ROW({})",
+    ),
+    Dialect(
+        name="sqlserver",
+        quotes="[]",
+        as_double="CAST({} AS FLOAT)",
+        # A binary collation tells 'a' from 'A'; the final point tells 'a' from 'a ', which no collation does.
+        as_text="(CAST({} AS NVARCHAR(MAX)) + N'.') COLLATE Latin1_General_100_BIN2",
+        suffix=".",
+        number="{}",
+        plain_exponent=True,
+        string="N'{}'",
+        nul="+ NCHAR(0)",
+        true="1",
+        false="0",
+        date="CAST({} AS DATE)",
+        moment="CAST({} AS DATETIME2)",
+        zoned_moment="CAST({} AS DATETIMEOFFSET)",
+        # GREATEST and LEAST came with the version of 2022.
+        clip="(SELECT CASE WHEN v < {low} THEN {low} WHEN v > {high} THEN {high} ELSE v END "
+        "FROM (SELECT {value} AS v) AS bounded)",
+        create_view="CREATE OR ALTER VIEW {name} AS\n{query}",
+        max_case_depth=10,
+    ),
+    Dialect(
+        name="sqlite",
+        # A name in double quotes that is no column would silently become a string.
+        quotes="`",
+        as_double="CAST({} AS REAL)",
+        as_text="CAST({} AS TEXT) COLLATE BINARY",
+        number="{}",
+        infinity="9e999",
+        nul="|| char(0)",
+        true="1",
+        false="0",
+        date="{}",
+        moment="{}",
+        zoned_moment="{}",
+        clip="MAX({low}, MIN({high}, {value}))",
+        values_table="(SELECT {numbered} FROM (VALUES{rows})) AS {alias}",
+        create_view="CREATE VIEW {name} AS\n{query}",
+    ),
+)
+
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in _ALL}
+_ALSO = {"postgresql": "postgres", "tsql": "sqlserver", "mssql": "sqlserver", "databricks": "spark"}
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect called ``name``."""
+    found = DIALECTS.get(_ALSO.get(name.lower(), name.lower()))
+    if found is None:
+        raise ParameterError(f"unknown SQL dialect {name!r}; available are {', '.join(DIALECTS)}")
+    return found

@@ -1,0 +1,141 @@
+"""The whole model as one expression, a SELECT or a VIEW."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from mbct.binning.features import NumberBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.errors import ParameterError
+from mbct.export.branches import Branch, Decision, decisions
+from mbct.export.sql.case import case_lines, indented
+from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
+from mbct.export.sql.dialect import Dialect
+from mbct.export.sql.dialects import dialect_of
+from mbct.export.sql.lookup import Lookup, lookups
+from mbct.stats.logodds import EPSILON
+
+Form = Literal["expression", "select", "view"]
+FORMS: tuple[Form, ...] = ("expression", "select", "view")
+_LARGEST_EXPONENT = 600.0
+"""exp(±600) is a normal float64; some engines raise an error where it over- or underflows."""
+_TERMS_IN_A_ROW = 40
+"""Engines bound the depth of an expression, and a + b + c is as deep as it is long."""
+
+
+def to_sql(
+    model: CalibrationEnsemble,
+    dialect: str = "duckdb",
+    form: Form = "expression",
+    *,
+    table: str | Sequence[str] = "predictions",
+    view: str | Sequence[str] = "calibrated_predictions",
+    output: str = "calibrated",
+    columns: Mapping[str, str] | None = None,
+) -> str:
+    """The calibrated prediction in SQL, binning of the raw columns included.
+
+    ``table`` and ``view`` may be qualified (``"shop.clicks"``, or a sequence of names that may hold points);
+    ``columns`` maps features to columns of another name. A missing prediction gives NULL.
+    """
+    if form not in FORMS:
+        raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
+    found = dialect_of(dialect)
+    trees = list(decisions(model))
+    names = _column_names(model, found, columns)
+    if form == "expression":
+        return "\n".join(_expression(model, trees, found, names, {})) + "\n"
+    query = _select(model, trees, found, names, _qualified(found, table, "table"), found.identifier(output))
+    if form == "select":
+        return query
+    return found.create_view.format(name=_qualified(found, view, "view"), query=query)
+
+
+def _select(
+    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], table: str, output: str
+) -> str:
+    """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
+    tables = lookups(model, trees)
+    every, source = "*", f"FROM {table}"
+    if tables:
+        alias = dialect.identifier("source")
+        every, source = f"{alias}.*", f"FROM {table} AS {alias}"
+        columns = [f"{alias}.{column}" for column in columns]
+    *lines, last = indented(_expression(model, trees, dialect, columns, tables))
+    joins = [line for feature, lookup in tables.items() for line in lookup.join(dialect, columns[feature])]
+    return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
+
+
+def _column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None) -> list[str]:
+    renamed = dict(columns or {})
+    if unknown := sorted(set(renamed) - set(model.bins.names)):
+        raise ParameterError(f"columns names {unknown}, but the features are {list(model.bins.names)}")
+    return [dialect.identifier(renamed.get(name, name)) for name in model.bins.names]
+
+
+def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> str:
+    parts = name.split(".") if isinstance(name, str) else list(name)
+    if not parts or not all(parts):
+        raise ParameterError(f"{argument}={name!r} is no name; pass 'name', 'schema.name' or a list of names")
+    return ".".join(map(dialect.identifier, parts))
+
+
+def _expression(
+    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], tables: dict[int, Lookup]
+) -> list[str]:
+    prediction = dialect.as_double.format(columns[0])
+    if not trees:
+        return [prediction]
+
+    def condition(branch: Branch, position: int) -> str:
+        bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
+        parts: list[str | None]
+        if isinstance(bins, NumberBins):
+            parts = [*interval_conditions(dialect, bins, column, branch, position)]
+        elif branch.feature in tables:
+            parts = [tables[branch.feature].test(dialect, codes)]
+        else:
+            parts = [membership(dialect, bins, column, codes)]
+        if bins.missing in codes:
+            parts.append(missing_condition(dialect, bins, column))
+        return " OR ".join(filter(None, parts)) or "1 = 0"
+
+    # One level is spent on the test for a missing prediction.
+    max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
+    steps = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in trees]
+    moved = _multiplied(dialect, prediction, steps)
+    if model.pattern == "odds":
+        bound = sum(float(np.abs(tree.step).max()) for tree in model.trees)
+        moved = _moved_in_odds(dialect, prediction, steps, bound)
+    missing = missing_condition(dialect, model.bins[0], columns[0])
+    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]
+
+
+def _multiplied(dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
+    """clip(p · Π k, 0, 1)."""
+    return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_joined(trees, "*")), ")"])
+
+
+def _moved_in_odds(dialect: Dialect, prediction: str, trees: list[list[str]], bound: float) -> list[str]:
+    """σ(logit(p) + s) = p / (p + (1 − p)·exp(−s)), with p held inside [ε, 1 − ε]."""
+    low, high, one = map(dialect.double, (EPSILON, 1.0 - EPSILON, 1.0))
+    held = f"CASE WHEN {prediction} < {low} THEN {low} WHEN {prediction} > {high} THEN {high} ELSE {prediction} END"
+    total = _joined(trees, "+")
+    if bound > _LARGEST_EXPONENT:
+        total = _clipped(dialect, -_LARGEST_EXPONENT, _LARGEST_EXPONENT, total)
+    return [held, f"/ ({held}", f"+ ({one} - {held})", "* EXP(-(", *indented(total), ")))"]
+
+
+def _clipped(dialect: Dialect, low: float, high: float, lines: list[str]) -> list[str]:
+    head, tail = dialect.clip.format(low=dialect.double(low), high=dialect.double(high), value="\0").split("\0")
+    return [head, *indented(lines), tail]
+
+
+def _joined(terms: list[list[str]], operator: str) -> list[str]:
+    """Terms joined by an associative operator, in groups so that the expression stays shallow."""
+    while len(terms) > _TERMS_IN_A_ROW:
+        groups = [terms[i : i + _TERMS_IN_A_ROW] for i in range(0, len(terms), _TERMS_IN_A_ROW)]
+        terms = [["(", *indented(_joined(group, operator)), ")"] for group in groups]
+    (first, *rest) = terms
+    return [*first, *(line for lines in rest for line in (f"{operator} {lines[0]}", *lines[1:]))]

@@ -1,0 +1,77 @@
+"""A calibration error against the number of bins: whether a comparison hangs on that choice."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from mbct.plots.estimator import judge
+from mbct.plots.results.bins_curve import DEFAULT_NUMBERS, BinsCurve, compute_bins_curves
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, tidy
+
+_TITLES = {"ece": "ECE", "debiased_ece": "debiased ECE", "mvce": "MVCE (closed form)"}
+
+
+class BinsDisplay:
+    """A line a prediction: the metric for each number of bins.
+
+    ``curves`` are the computed results. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn on.
+    """
+
+    def __init__(self, curves: Sequence[BinsCurve], *, colours: Sequence[str] = PALETTE):
+        self.curves = tuple(curves)
+        self.colours = tuple(colours)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        metric: str = "ece",
+        n_bins: Sequence[int] = DEFAULT_NUMBERS,
+        sample_weight: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Compute and draw; ``y_prob`` is one column, or a mapping of names to columns."""
+        return cls(compute_bins_curves(y_true, y_prob, metric=metric, n_bins=n_bins, sample_weight=sample_weight)).plot(
+            ax
+        )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        calibrator: Any,
+        X: Any,
+        y: Any,
+        *,
+        metric: str = "ece",
+        n_bins: Sequence[int] = DEFAULT_NUMBERS,
+        sample_weight: Any = None,
+        y_prob: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Before and after a fitted calibrator."""
+        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        named = {"before": rows.before, "after": rows.after}
+        curves = compute_bins_curves(rows.y_true, named, metric=metric, n_bins=n_bins, sample_weight=rows.weight)
+        return cls(curves, colours=(BEFORE, AFTER)).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``."""
+        ax = axes_for(ax, 6.0, 3.8)
+        for i, curve in enumerate(self.curves):
+            ax.plot(
+                curve.n_bins,
+                curve.value,
+                color=self.colours[i % len(self.colours)],
+                marker=MARKERS[i % len(MARKERS)],
+                markersize=5,
+                linewidth=1.8,
+                label=curve.name or None,
+            )
+        ax.set(xlabel="number of bins", ylabel=_TITLES[self.curves[0].metric])
+        ax.set_ylim(bottom=0)
+        tidy(ax)
+        if any(curve.name for curve in self.curves):
+            ax.legend(frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

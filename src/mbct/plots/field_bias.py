@@ -1,0 +1,128 @@
+"""PCOC of the values of each field, with intervals: where predictions are too low and too high."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from mbct.errors import ParameterError
+from mbct.plots.estimator import judge
+from mbct.plots.results.field_bias import FieldBias, SegmentBias, compute_field_bias
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+
+_LINE_HEIGHT = 0.3
+
+
+class FieldBiasDisplay:
+    """Predicted over observed positives of each segment of one field, sorted; 1 is right.
+
+    ``fields`` holds the computed result of one field for each prediction compared. A filled mark is a bias beyond
+    chance after the correction for the number of segments. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was
+    drawn on.
+    """
+
+    def __init__(self, fields: Sequence[FieldBias], *, names: Sequence[str] = ("",), colours: Sequence[str] = PALETTE):
+        if len(fields) != len(names):
+            raise ParameterError(f"{len(fields)} results need as many names, got {len(names)}")
+        self.fields = tuple(fields)
+        self.names = tuple(names)
+        self.colours = tuple(colours)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        by: Any,
+        max_values: int = 20,
+        confidence: float = 0.95,
+        correction: str = "holm",
+        sample_weight: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Compute and draw; of several columns in ``by`` that of the largest Field-ECE is drawn."""
+        found = compute_field_bias(
+            y_true,
+            y_prob,
+            by,
+            sample_weight=sample_weight,
+            max_values=max_values,
+            confidence=confidence,
+            correction=correction,
+        )
+        return cls(found[:1]).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        calibrator: Any,
+        X: Any,
+        y: Any,
+        *,
+        by: str | None = None,
+        max_values: int = 20,
+        confidence: float = 0.95,
+        correction: str = "holm",
+        sample_weight: Any = None,
+        y_prob: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Before and after a fitted calibrator; ``by`` names a column, None takes that of the largest error before."""
+        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        before, after = (
+            compute_field_bias(
+                rows.y_true,
+                column,
+                rows.fields(by),
+                sample_weight=rows.weight,
+                max_values=max_values,
+                confidence=confidence,
+                correction=correction,
+            )
+            for column in (rows.before, rows.after)
+        )
+        same = next(each for each in after if each.field == before[0].field)
+        return cls((before[0], same), names=("before", "after"), colours=(BEFORE, AFTER)).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``: a line a segment, in the order of the first prediction's PCOC."""
+        order = [segment.segment for segment in self.fields[0].segments]
+        ax = axes_for(ax, 6.4, 1.3 + _LINE_HEIGHT * len(order))
+        every = [s for field in self.fields for s in field.segments]
+        ratio_axis(ax, "x", *ratio_limits([end for s in every for end in (s.lower, s.ratio, s.upper)], widest=10.0))
+        for i, (field, name) in enumerate(zip(self.fields, self.names, strict=True)):
+            by_name = {segment.segment: segment for segment in field.segments}
+            shift = (i - (len(self.fields) - 1) / 2) * 0.28
+            self._draw(ax, [by_name[segment] for segment in order], shift, i, name)
+        ax.set_yticks(range(len(order)), order)
+        ax.set_ylim(len(order) - 0.4, -0.6)
+        ax.set_xlabel("predicted / observed positives (PCOC)   ← too low · too high →")
+        ax.set_title(f"{self.fields[0].field}: Field-ECE {self._errors()}", loc="left", fontsize=10)
+        tidy(ax, grid="x")
+        if any(self.names):
+            ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=2, fontsize=9)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw(self, ax: Any, segments: list[SegmentBias], shift: float, number: int, name: str) -> None:
+        colour = self.colours[number % len(self.colours)]
+        low, high = ax.get_xlim()
+        at = np.arange(len(segments)) + shift
+        ends = np.clip([(s.lower, s.upper) for s in segments], low, high)
+        ax.hlines(at, ends[:, 0], ends[:, 1], color=colour, linewidth=1.4, alpha=0.75)
+        inside = [i for i, s in enumerate(segments) if low <= s.ratio <= high]
+        ax.scatter(
+            [segments[i].ratio for i in inside],
+            at[inside],
+            marker=MARKERS[number % len(MARKERS)],
+            s=34,
+            edgecolors=colour,
+            facecolors=[colour if segments[i].sure else "white" for i in inside],
+            linewidths=1.4,
+            label=name or None,
+            zorder=3,
+        )
+
+    def _errors(self) -> str:
+        return " → ".join(f"{field.error:.4g}" for field in self.fields)

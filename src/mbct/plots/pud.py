@@ -1,0 +1,146 @@
+"""PUD strips: the sub-groups of each bin, one method beside another (the paper's figure)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from mbct.calibrators.histogram import HistogramCalibrator
+from mbct.metrics.segments import read_one_column
+from mbct.plots.estimator import Judged, judge
+from mbct.plots.results.subgroups import (
+    DEFAULT_PARTS,
+    SubgroupRatios,
+    bins_of_equal_mass,
+    compute_subgroups,
+    rank_by,
+)
+from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+
+DEFAULT_BINS = 10
+
+
+class PUDDisplay:
+    """Mean prediction / label rate of the equal parts of each bin: near 1 where the rows of a bin share one bias.
+
+    ``strips`` are the computed results, one a method. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn
+    on.
+    """
+
+    def __init__(self, strips: Sequence[SubgroupRatios], *, colours: Sequence[str] = PALETTE):
+        self.strips = tuple(strips)
+        self.colours = tuple(colours)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        bins: Any,
+        order: Any = None,
+        n_parts: int = DEFAULT_PARTS,
+        sample_weight: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """Compute and draw; ``y_prob`` and ``bins`` are columns, or mappings of the methods' names to columns."""
+        named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
+        bins_of = bins if isinstance(bins, Mapping) else dict.fromkeys(named, bins)
+        strips = [
+            compute_subgroups(
+                y_true,
+                column,
+                bins_of[name],
+                order=order,
+                n_parts=n_parts,
+                name=str(name),
+                sample_weight=sample_weight,
+            )
+            for name, column in named.items()
+        ]
+        return cls(strips).plot(ax)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        calibrator: Any,
+        X: Any,
+        y: Any,
+        *,
+        by: str | None = None,
+        n_bins: int = DEFAULT_BINS,
+        n_parts: int = DEFAULT_PARTS,
+        sample_weight: Any = None,
+        y_prob: Any = None,
+        ax: Any = None,
+    ) -> Self:
+        """A fitted calibrator beside histogram binning of the same score, fitted on these rows.
+
+        The calibrator's bins hold rows that it moves by about the same factor. ``by`` names the column along which
+        bins are divided; None divides them by prediction.
+        """
+        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
+        histogram = HistogramCalibrator(n_bins=n_bins).fit(rows.before, rows.y_true, rows.weight)
+        strips = compare_with_histogram(rows, histogram, codes, n_bins, n_parts, calibrator.method)
+        return cls(strips, colours=(PALETTE[0], BEFORE)).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax``: a column of dots a bin, the methods one after the other."""
+        n_bins = sum(len(strip.ratio) for strip in self.strips)
+        ax = axes_for(ax, 1.6 + 0.34 * n_bins, 4.2)
+        ratio_axis(ax, "y", *ratio_limits([strip.ratio for strip in self.strips], widest=10.0))
+        low, high = ax.get_ylim()
+        start, ticks, labels = 0.0, [], []
+        for i, strip in enumerate(self.strips):
+            colour = self.colours[i % len(self.colours)]
+            at = start + np.arange(len(strip.ratio))
+            shown = np.clip(strip.ratio, low, high)  # a part without a positive lies at the upper end
+            ax.vlines(
+                at, np.fmin.reduce(shown, axis=1), np.fmax.reduce(shown, axis=1), color=colour, linewidth=5, alpha=0.22
+            )
+            ax.scatter(np.repeat(at, strip.ratio.shape[1]), shown.ravel(), s=20, color=colour, zorder=3)
+            ticks += at.tolist()
+            labels += [str(number + 1) for number in range(len(at))]
+            title = f"{strip.name}: mean |log PUD| {strip.spread:.3f}" if strip.name else f"{strip.spread:.3f}"
+            ax.annotate(
+                title,
+                (at.mean(), 1.0),
+                (0, 6),
+                color=colour,
+                ha="center",
+                va="bottom",
+                fontsize=9.5,
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+            )
+            start += len(at) + 1.0
+        ax.set_xticks(ticks, labels, fontsize=8)
+        ax.set(xlabel="bin", ylabel="PUD of its parts", xlim=(-0.8, start - 1.2))
+        tidy(ax, grid="y")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def compare_with_histogram(
+    rows: Judged, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
+) -> tuple[SubgroupRatios, SubgroupRatios]:
+    """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's.
+
+    Bins are divided along ``codes`` and, within a code, along the prediction before the calibration.
+    """
+    order = rank_by(codes, rows.before)
+    binned = histogram.calibrate(rows.before)
+    columns = (
+        (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),
+        (
+            "histogram binning",
+            binned,
+            np.searchsorted(np.asarray(histogram.map_.to_dict()["edges"]), rows.before, side="left"),
+        ),
+    )
+    first, second = (
+        compute_subgroups(rows.y_true, prob, bins, order=order, n_parts=n_parts, name=title, sample_weight=rows.weight)
+        for title, prob, bins in columns
+    )
+    return first, second

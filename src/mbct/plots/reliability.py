@@ -1,0 +1,123 @@
+"""The reliability diagram: what happened against what was predicted, with bands and a histogram."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from mbct.plots.estimator import judge
+from mbct.plots.results.reliability import DEFAULT_BINS, ReliabilityCurve, compute_reliability
+from mbct.plots.style import AFTER, BEFORE, MARKERS, NEUTRAL, PALETTE, axes_for, tidy
+from mbct.validation import as_probabilities
+
+
+class ReliabilityDisplay:
+    """Label rate against mean prediction over bins of equal mass; right predictions lie on the diagonal.
+
+    ``curves`` are the computed results. After :meth:`plot`, ``ax_``, ``histogram_ax_`` and ``figure_`` hold what was
+    drawn on.
+    """
+
+    def __init__(self, curves: Sequence[ReliabilityCurve], *, colours: Sequence[str] = PALETTE):
+        self.curves = tuple(curves)
+        self.colours = tuple(colours)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_prob: Any,
+        *,
+        n_bins: int = DEFAULT_BINS,
+        confidence: float = 0.95,
+        sample_weight: Any = None,
+        ax: Any = None,
+        histogram: bool = True,
+    ) -> Self:
+        """Compute and draw; ``y_prob`` is one column, or a mapping of names to columns that share the diagram."""
+        named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
+        curves = _curves(y_true, named, n_bins, confidence, sample_weight)
+        return cls(curves).plot(ax, histogram=histogram)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        calibrator: Any,
+        X: Any,
+        y: Any,
+        *,
+        n_bins: int = DEFAULT_BINS,
+        confidence: float = 0.95,
+        sample_weight: Any = None,
+        y_prob: Any = None,
+        ax: Any = None,
+        histogram: bool = True,
+    ) -> Self:
+        """Predictions before and after a fitted calibrator."""
+        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        named = {"before": rows.before, "after": rows.after}
+        curves = _curves(rows.y_true, named, n_bins, confidence, rows.weight)
+        return cls(curves, colours=(BEFORE, AFTER)).plot(ax, histogram=histogram)
+
+    def plot(self, ax: Any = None, *, histogram: bool = True) -> Self:
+        """Draw on ``ax``; the histogram takes the lower part of it."""
+        ax = axes_for(ax, 5.6, 6.2 if histogram else 5.4)
+        highest = min(max(curve.highest for curve in self.curves) * 1.04, 1.02)
+        ax.plot([0, highest], [0, highest], color=NEUTRAL, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
+        for i, curve in enumerate(self.curves):
+            self._draw_curve(ax, curve, i)
+        ax.set(xlim=(0, highest), ylim=(0, highest), ylabel="label rate")
+        tidy(ax)
+        self.histogram_ax_ = None
+        if histogram:
+            self._draw_histogram(ax, highest)
+        else:
+            ax.set_xlabel("mean prediction")
+        if any(curve.name for curve in self.curves):
+            ax.legend(loc="upper left", frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _draw_curve(self, ax: Any, curve: ReliabilityCurve, number: int) -> None:
+        colour = self.colours[number % len(self.colours)]
+        ax.fill_between(curve.mean_prediction, curve.lower, curve.upper, color=colour, alpha=0.16, linewidth=0)
+        ax.plot(
+            curve.mean_prediction,
+            curve.label_rate,
+            color=colour,
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=5,
+            linewidth=1.8,
+            label=curve.name or None,
+            zorder=3 + number,
+        )
+
+    def _draw_histogram(self, ax: Any, highest: float) -> None:
+        below = ax.inset_axes([0.0, -0.3, 1.0, 0.2])
+        for i, curve in enumerate(self.curves):
+            colour = self.colours[i % len(self.colours)]
+            below.stairs(curve.histogram, curve.ends, color=colour, linewidth=1.4)
+            below.stairs(curve.histogram, curve.ends, color=colour, fill=True, alpha=0.16)
+        below.set(xlim=(0, highest), xlabel="prediction", ylabel="share of rows")
+        below.set_ylim(bottom=0)
+        tidy(below, grid="y")
+        below.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        ax.tick_params(labelbottom=False)
+        self.histogram_ax_ = below
+
+
+def _curves(
+    y_true: Any, named: Mapping[str, Any], n_bins: int, confidence: float, sample_weight: Any
+) -> tuple[ReliabilityCurve, ...]:
+    """One curve for each column; the histograms share their bars."""
+    reach = max(float(as_probabilities(column).max()) for column in named.values())
+    return tuple(
+        compute_reliability(
+            y_true,
+            column,
+            name=str(name),
+            n_bins=n_bins,
+            confidence=confidence,
+            sample_weight=sample_weight,
+            reach=reach,
+        )
+        for name, column in named.items()
+    )

@@ -1,0 +1,1 @@
+"""What the displays and the report draw, computed apart from any drawing."""

@@ -1,0 +1,110 @@
+"""Pieces of HTML: everything that came from data is escaped here."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from string import Template
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chapter of the page: anchor, heading, one sentence that says how to read it, and its body."""
+
+    anchor: str
+    title: str
+    lead: str
+    body: str
+
+    def html(self) -> str:
+        """The chapter as HTML; the lead is plain text."""
+        return (
+            f'<section id="{self.anchor}" aria-labelledby="{self.anchor}-title">'
+            f'<h2 id="{self.anchor}-title">{text(self.title)}</h2><p class="lead">{text(self.lead)}</p>{self.body}'
+            "</section>"
+        )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, whether it holds numbers, and what the heading means."""
+
+    title: str
+    number: bool = True
+    hint: str = ""
+
+
+def text(value: object) -> str:
+    """Any value as text that HTML cannot mistake for markup."""
+    return escape(str(value), quote=True)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for people: significant digits, thousands apart, a dash where there is none.
+
+    >>> number(0.123456), number(12345.6), number(float("nan")), number(0.000012345)
+    ('0.1235', '12,346', '–', '1.234e-05')
+    """
+    if not math.isfinite(value):
+        return "∞" if math.isinf(value) and value > 0 else "–"
+    if value < 0:
+        return f"−{number(-value, digits)}"
+    if value == 0:
+        return "0"
+    if value >= 1000:
+        return f"{value:,.0f}"
+    shown = f"{value:.{digits}g}"
+    return shown if "e" in shown or abs(value) < 1e-4 else f"{float(shown):.{_decimals(float(shown), digits)}f}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    return max(digits - 1 - math.floor(math.log10(abs(value))), 0) if abs(value) < 10**digits else 0
+
+
+def change(before: float, after: float, digits: int = 4) -> str:
+    """Two numbers to the same decimals.
+
+    >>> change(0.0288, 0.004743, 3)
+    '0.0288 → 0.0047'
+    """
+    largest = max((abs(v) for v in (before, after) if math.isfinite(v)), default=0.0)
+    decimals = _decimals(largest, digits) if largest > 0 else 0
+    shown = (f"{v:.{decimals}f}" if math.isfinite(v) else number(v) for v in (before, after))
+    return " → ".join(shown)
+
+
+def interval(ends: tuple[float, float], digits: int = 3) -> str:
+    """Both ends of an interval, small; nothing where it is unknown."""
+    if not all(map(math.isfinite, ends)):
+        return ""
+    return f'<small class="interval">{number(ends[0], digits)} to {number(ends[1], digits)}</small>'
+
+
+def table(columns: Sequence[Column], lines: Iterable[Sequence[str]], *, name: str = "", label: str = "") -> str:
+    """A table that scrolls sideways inside its frame; cells are HTML already."""
+    kinds = [' class="number"' if column.number else "" for column in columns]
+    hints = [f' title="{text(column.hint)}"' if column.hint else "" for column in columns]
+    head = "".join(
+        f'<th scope="col"{kind}{hint}>{text(column.title)}</th>'
+        for column, kind, hint in zip(columns, kinds, hints, strict=True)
+    )
+    body = "".join(
+        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(line, kinds, strict=True)) + "</tr>"
+        for line in lines
+    )
+    named = f' id="{name}"' if name else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(label or "table")}">'
+        f"<table{named}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def fill(values: dict[str, str]) -> str:
+    """The page: the template with its placeholders filled."""
+    return Template(asset("page.html")).substitute(values)
+
+
+def asset(name: str) -> str:
+    """A text file of the package."""
+    return files("mbct.report").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,169 @@
+"""The rows a report is about: checked, calibrated, cut into segments; and what had to be left out."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.inputs import take_labels
+from mbct.calibrators.persistence import load_model
+from mbct.engines.columns import Columns, read_columns
+from mbct.engines.factorize import as_floats, is_number
+from mbct.errors import DataError
+from mbct.metrics.rows import Rows
+from mbct.metrics.segments import Segmentation, segment
+from mbct.plots.estimator import Judged, judge
+from mbct.validation import FloatArray, same_length
+
+MOST_NUMBERS = 20
+"""A column of numbers with more distinct values is cut into deciles."""
+IDENTIFIER_SHARE = 0.5
+"""A column with more distinct values than this share of the rows is taken for an identifier."""
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Something that was left out, how much of it, and why."""
+
+    what: str
+    amount: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows before and after the calibration, with the same segments."""
+
+    calibrator: Calibrator
+    judged: Judged
+    fields: tuple[Segmentation, ...]
+    before: Rows
+    after: Rows
+    exclusions: tuple[Exclusion, ...]
+
+    @property
+    def model(self) -> CalibrationEnsemble | None:
+        """The trees, where the calibrator has some."""
+        model = getattr(self.calibrator, "model_", None)
+        return model if isinstance(model, CalibrationEnsemble) else None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that count."""
+        return len(self.before)
+
+
+def score_rows(
+    calibrator_or_path: Any, X: Any, y: Any, score: str | int | None = None, sample_weight: Any = None
+) -> Scored:
+    """Read the model if a path is given, drop what cannot be judged, calibrate the rest and cut it into segments."""
+    calibrator = (
+        load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
+    )
+    columns, labels, _ = take_labels(read_columns(X), y)
+    same_length(columns.n_rows, y=labels)
+    name = getattr(calibrator, "score_", None) if score is None else score
+    kept, exclusions = _judgeable(columns, labels, name, sample_weight)
+    columns, labels, weight = columns.take(np.flatnonzero(kept)), labels[kept], _kept_weight(sample_weight, kept)
+    other = None if score is None else columns.numpy(str(score))
+    judged = judge(calibrator, dict(columns.by_name), labels, sample_weight=weight, y_prob=other)
+    if score is not None and str(score) != judged.score:
+        judged = _without(judged, str(score))
+    fields, left_out = _fields(judged)
+    groups = tuple(field.codes for field in fields)
+    before, after = (Rows(p, judged.y_true, judged.weight, groups) for p in (judged.before, judged.after))
+    return Scored(calibrator, judged, fields, before, after, (*exclusions, *left_out))
+
+
+def _judgeable(
+    columns: Columns, labels: npt.NDArray[Any], score: Any, sample_weight: Any
+) -> tuple[npt.NDArray[np.bool_], list[Exclusion]]:
+    """Rows that have a label, a prediction and a weight, and the tale of the others."""
+    kept, told = np.ones(columns.n_rows, dtype=np.bool_), []
+    weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
+    faults = [(is_missing(labels), "without a label: nothing to judge the prediction by")]
+    if score is not None and score in columns:
+        faults.append((is_missing(columns.numpy(str(score))), "without a prediction to calibrate"))
+    if weight is not None and not isinstance(weight, int | float):
+        faults.append((np.asarray(weight) == 0, "of weight 0, which count for nothing"))
+    for fault, why in faults:
+        same_length(columns.n_rows, sample_weight=fault)
+        number = int(np.sum(fault & kept))
+        if number:
+            told.append(Exclusion("rows", f"{number:,}", why))
+        kept &= ~fault
+    if not kept.any():
+        raise DataError(f"none of the {columns.n_rows:,} rows has a label, a prediction and a weight; check the data")
+    return kept, told
+
+
+def is_missing(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values are None or not a number.
+
+    >>> is_missing(np.array([1, None, float("nan")], dtype=object)).tolist()
+    [False, True, True]
+    """
+    if column.dtype.kind == "f":
+        return np.asarray(np.isnan(column), dtype=np.bool_)
+    if column.dtype.kind != "O":
+        return np.zeros(len(column), dtype=np.bool_)
+    return np.fromiter(
+        (v is None or type(v).__name__ == "NAType" or v != v for v in column.tolist()), np.bool_, len(column)
+    )
+
+
+def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    if sample_weight is None or isinstance(sample_weight, str | int | float):
+        return sample_weight
+    return np.asarray(sample_weight)[kept]
+
+
+def _without(judged: Judged, name: str) -> Judged:
+    """The rows without the column that stood in for the score: it is no segment."""
+    return Judged(judged.columns.without(name), judged.score, judged.y_true, judged.before, judged.after, judged.weight)
+
+
+def _fields(judged: Judged) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
+    """Every column as segments, but for constants and identifiers."""
+    fields, left_out = [], []
+    for name, column in judged.fields().items():
+        found = segment_field(judged.columns, name, column)
+        n_values = len(found)
+        if n_values < 2:
+            left_out.append(Exclusion(f"segments of column {name!r}", "1 value", "the same value in every row"))
+        elif n_values > max(IDENTIFIER_SHARE * len(column), MOST_NUMBERS):
+            why = "nearly every row has its own value: an identifier, not a segment"
+            left_out.append(Exclusion(f"segments of column {name!r}", f"{n_values:,} values", why))
+        else:
+            fields.append(found)
+    return tuple(fields), left_out
+
+
+def segment_field(columns: Columns, name: str, column: npt.NDArray[Any]) -> Segmentation:
+    """The column by value or, where it holds many numbers, by deciles."""
+    if is_number(columns.column(name)):
+        values = as_floats(columns.column(name))
+        known = values[~np.isnan(values)]
+        if len(np.unique(known)) > MOST_NUMBERS:
+            return _deciles(name, values, known)
+    return segment(column, name)
+
+
+def _deciles(name: str, values: FloatArray, known: FloatArray) -> Segmentation:
+    """Ten parts of about equal size, named by their own smallest and largest value."""
+    edges = np.unique(np.quantile(known, np.arange(1, 10) / 10, method="inverted_cdf"))
+    codes = np.searchsorted(edges, values, side="left").astype(np.int64)
+    missing = np.isnan(values)
+    present = np.unique(codes[~missing])
+    labels = []
+    for code in present:
+        part = values[~missing & (codes == code)]
+        low, high = float(part.min()), float(part.max())
+        labels.append(f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}")
+    renumbered = np.searchsorted(present, codes).astype(np.int64)
+    renumbered[missing] = len(labels)
+    return Segmentation(name, renumbered, (*labels, "(missing)") if missing.any() else tuple(labels))

@@ -1,0 +1,147 @@
+"""Chapter: growth of the first tree, with local and global loss, as an outline that folds."""
+
+import math
+from typing import Any
+
+from mbct.boosting.trace import FitTrace, SplitRecord
+from mbct.engines.memory import encode
+from mbct.plots.results.replay import replay_growth
+from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
+from mbct.report.charts import AFTER, BEFORE, altair, data, figure
+from mbct.report.page import Section, number, text
+from mbct.report.scored import Scored
+
+TITLE = "How the first tree grew"
+MOST_SPLITS = 40
+
+
+def compute(scored: Scored) -> TreeOutline | None:
+    """The first tree; its losses are those of the fit, or else replayed on these rows."""
+    model, trace = scored.model, getattr(scored.calibrator, "trace_", None)
+    if model is None or not model.trees:
+        return None
+    if isinstance(trace, FitTrace) and any(split.tree == 0 for split in trace.splits):
+        return outline_tree(model, trace)
+    rows = scored.judged
+    codes = encode(rows.columns, model.bins, rows.before)
+    return outline_tree(model, splits=replay_growth(model, codes, rows.before, rows.y_true, rows.weight))
+
+
+def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
+    """Two charts and the outline."""
+    if outline is None:
+        return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
+    where = "replayed on these rows" if replayed else "as the model was fitted"
+    loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
+    lead = (
+        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its "
+        "label rate is known within the bound (Theorem 1). A good split lowers the node's own (local) loss and with it "
+        f"the loss of all rows (global): {loss}, {where}."
+    )
+    splits = outline.splits[:MOST_SPLITS]
+    charts = ""
+    if splits:
+        charts = (
+            '<div class="grid">'
+            f'<article class="card"><h3>Loss of all rows</h3>'
+            f"{figure('global-loss', _global(splits), 'Loss of all rows after each split', height=200)}</article>"
+            f'<article class="card"><h3>Change of the loss of the split node</h3>'
+            f"{figure('local-loss', _local(splits), 'Change of the loss of each split node', height=200)}</article>"
+            "</div>"
+        )
+    buttons = (
+        '<p class="buttons"><button type="button" data-fold="open">unfold all</button>'
+        '<button type="button" data-fold="close">fold all</button></p>'
+    )
+    tree = f'<div class="tree" id="tree-outline"><ul>{_node(outline, outline.root)}</ul></div>'
+    return Section("tree", TITLE, lead, charts + buttons + tree)
+
+
+def _node(outline: TreeOutline, node: TreeNode) -> str:
+    """A node and, folded within it, its children."""
+    if node.is_leaf:
+        return f'<li class="leaf"><div class="node">{_label(node)}</div></li>'
+    below = "".join(_node(outline, outline.nodes[child]) for child in node.children)
+    opened = " open" if node.depth < 2 else ""
+    return f'<li><details{opened}><summary class="node">{_label(node)}</summary><ul>{below}</ul></details></li>'
+
+
+def _label(node: TreeNode) -> str:
+    direction = "up" if node.multiplier > 1.0005 else "down" if node.multiplier < 0.9995 else "same"
+    width = min(abs(math.log(max(node.multiplier, 1e-9))) / math.log(2.0), 1.0) * 50.0
+    parts = [
+        f'<span class="condition">{text(node.condition)}</span>',
+        f'<span class="facts"><span class="multiplier {direction}" style="--size:{width:.1f}%">'
+        f"× {number(node.multiplier)}</span>",
+        f'<span class="fact">{node.rows:,.0f} rows</span>',
+        f'<span class="fact">rate {number(node.label_rate, 3)} ± {number(node.bound, 2)}</span>',
+    ]
+    if node.split is not None:
+        split = node.split
+        parts.append(
+            f'<span class="fact losses">split by {text(split.feature)}: '
+            f'<span class="local">local {number(split.node_loss_before)} {_relative(split)}</span>, '
+            f'<span class="global">global {number(split.ensemble_loss, 5)}</span></span>'
+        )
+    return f'<span class="body">{"".join(parts)}</span></span>'
+
+
+def _fall(split: SplitRecord) -> float:
+    """Relative change of the split node's own loss."""
+    return split.node_loss_after / split.node_loss_before - 1.0 if split.node_loss_before > 0 else 0.0
+
+
+def _relative(split: SplitRecord) -> str:
+    return f"{100.0 * _fall(split):+.2g} %".replace("-", "−")
+
+
+def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
+    return [
+        {
+            "split": i,
+            "feature": s.feature,
+            "rows": s.count,
+            "before": s.node_loss_before,
+            "after": s.node_loss_after,
+            "all": s.ensemble_loss,
+            "fall": _fall(s),
+        }
+        for i, s in enumerate(splits, start=1)
+    ]
+
+
+def _global(splits: tuple[SplitRecord, ...]) -> Any:
+    alt = altair()
+    x = alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
+    y = alt.Y("all:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4, format="~g"))
+    tooltip = ["split:O", "feature:N", alt.Tooltip("all:Q", title="loss of all rows", format=".6f")]
+    base = alt.Chart(data(_records(splits))).encode(x=x, y=y)
+    return alt.layer(
+        base.mark_line(interpolate="step", color=BEFORE, strokeWidth=2),
+        base.mark_point(filled=True, size=45, color=BEFORE, opacity=1).encode(tooltip=tooltip),
+    )
+
+
+def _local(splits: tuple[SplitRecord, ...]) -> Any:
+    alt = altair()
+    tooltip = [
+        "split:O",
+        "feature:N",
+        alt.Tooltip("rows:Q", format=",.0f"),
+        alt.Tooltip("before:Q", title="before the split", format=".6f"),
+        alt.Tooltip("after:Q", title="after it", format=".6f"),
+    ]
+    return (
+        alt.Chart(data(_records(splits)))
+        .mark_bar(color=AFTER, cornerRadiusEnd=2)
+        .encode(
+            x=alt.X(
+                "split:O",
+                title="split",
+                scale=alt.Scale(padding=0.3),
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False),
+            ),
+            y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="~%")),
+            tooltip=tooltip,
+        )
+    )

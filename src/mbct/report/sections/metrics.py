@@ -1,0 +1,70 @@
+"""Chapter: every metric before and after, with intervals."""
+
+from collections.abc import Mapping
+
+from mbct.metrics.evaluation import METRICS
+from mbct.report.page import Column, Section, interval, number, table, text
+from mbct.report.paired import PairedEstimate, Statistic
+
+SHOWN: tuple[tuple[str, str, int, str], ...] = (
+    ("log_loss", "Log loss", -1, "the mean surprise at what happened"),
+    ("normalised_entropy", "Normalised entropy", -1, "log loss relative to always predicting the label rate"),
+    ("brier", "Brier score", -1, "mean squared error"),
+    ("miscalibration", "· miscalibration", -1, "the part of Brier that recalibration could remove"),
+    ("discrimination", "· discrimination", 1, "the part of Brier that tells positives from negatives"),
+    ("auc", "AUC", 1, "how well positives are ranked above negatives"),
+    ("pcoc", "PCOC", 0, "predicted / observed positives, 1 is right"),
+    ("ece", "ECE", -1, "mean gap over 15 bins of equal mass"),
+    ("mce", "MCE", -1, "largest gap of these bins"),
+    ("ece_sweep", "ECE sweep", -1, "as many bins as keep the rates in order"),
+    ("debiased_ece", "Debiased ECE", -1, "2-norm, less what label noise adds"),
+    ("smooth_ece", "Smooth ECE", -1, "kernel instead of bins"),
+    ("ecce", "ECCE", -1, "range of the cumulated gap, no bins"),
+    ("mvce", "MVCE", -1, "the paper's, over all shuffles: mostly noise, see the views"),
+    ("cal_n", "Cal-N", -1, "relative gap over 100 blocks"),
+)
+"""Name in ``METRICS``, title, which way is better (0: nearer to 1), and what it is."""
+
+
+def statistics() -> dict[str, Statistic]:
+    """The metrics to be resampled."""
+    return {name: METRICS[name] for name, *_ in SHOWN}
+
+
+def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section:
+    """One line a metric; a change whose interval leaves out 0 is marked."""
+    columns = (
+        Column("metric", number=False),
+        Column("before"),
+        Column("after"),
+        Column("change", hint="after less before, on the same resamples"),
+    )
+    lines = []
+    for name, title, better, meaning in SHOWN:
+        found = estimates[name]
+        lines.append(
+            [
+                f"<b>{text(title)}</b> {_mark(found, better)}<br><small>{text(meaning)}</small>",
+                f"{number(found.before)}<br>{interval(found.before_interval)}",
+                f"{number(found.after)}<br>{interval(found.after_interval)}",
+                f"{_signed(found.change)}<br>{interval(found.change_interval)}",
+            ]
+        )
+    lead = (
+        f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of rows, the same for before and "
+        "after). A calibration error is above 0 even for right predictions; its interval allows for that."
+    )
+    return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"))
+
+
+def _signed(value: float) -> str:
+    shown = number(value, 3)
+    return f"+{shown}" if value > 0 else shown
+
+
+def _mark(found: PairedEstimate, better: int) -> str:
+    low, high = found.change_interval
+    if not found.known or not (low > 0 or high < 0):
+        return '<span class="badge">no sure change</span>'
+    gain = abs(found.after - 1) < abs(found.before - 1) if better == 0 else (found.change > 0) == (better > 0)
+    return '<span class="badge good">better</span>' if gain else '<span class="badge bad">worse</span>'

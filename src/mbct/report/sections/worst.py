@@ -1,0 +1,54 @@
+"""Chapter: the segments that were worst before."""
+
+from mbct.plots.results.field_bias import SegmentBias
+from mbct.plots.results.worst_segments import WorstSegment, worst_segments
+from mbct.report.page import Column, Section, interval, number, table, text
+from mbct.report.scored import Scored
+
+MOST = 12
+
+
+def compute(scored: Scored, order: list[str]) -> tuple[tuple[WorstSegment, ...], int]:
+    """The worst values and pairs of values; ``order`` names the fields by falling error."""
+    if not scored.fields:
+        return (), 0
+    position = {field.name: i for i, field in enumerate(scored.fields)}
+    return worst_segments(
+        scored.before, scored.after, scored.fields, [position[name] for name in order], MOST, confidence=0.95
+    )
+
+
+def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
+    """A table, worst first."""
+    worst, tested = found
+    lead = (
+        f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its "
+        "95 % interval. A pair is listed only where it is surely worse than each of its values. ● marks a bias beyond "
+        "chance after Holm's correction."
+    )
+    title = "The worst segments before"
+    if not worst:
+        return Section("worst", title, f"None of {tested:,} segments was biased beyond chance before calibration.", "")
+    columns = (
+        Column("segment", number=False),
+        Column("rows"),
+        Column("label rate"),
+        Column("PCOC before", hint="predicted / observed positives"),
+        Column("PCOC after"),
+    )
+    lines = [
+        [
+            f"<b>{text(each.before.field)}</b> = {text(each.before.segment)}",
+            f"{each.before.count:,.0f}",
+            number(each.before.label_rate, 3),
+            _cell(each.before),
+            _cell(each.after),
+        ]
+        for each in worst
+    ]
+    return Section("worst", title, lead, table(columns, lines, label="worst segments"))
+
+
+def _cell(segment: SegmentBias) -> str:
+    sure = ' <span class="sure" title="beyond chance">●</span>' if segment.sure else ""
+    return f"{number(segment.ratio, 3)}{sure}<br>{interval((segment.lower, segment.upper))}"

@@ -1,0 +1,267 @@
+"""The ASGI application: routes, and what each of them does."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from mbct.errors import DataError, StorageError
+from mbct.serving.explanation import explain
+from mbct.serving.feedback import FeedbackLoop
+from mbct.serving.follow import Follower
+from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send
+from mbct.serving.metrics import Metrics, family, single
+from mbct.serving.openapi import OPEN_ROUTES, document
+from mbct.serving.options import ServiceOptions
+from mbct.serving.page import page
+from mbct.serving.served import Identifier, ServedModel
+from mbct.serving.wire import ScoreAnswer, ScoreBody, decode, decode_score, encode_score, unprocessable
+
+log = logging.getLogger("mbct.serving")
+
+Handler = Callable[[Request], Awaitable[Reply]]
+
+
+class Outcome(msgspec.Struct):
+    """What came of one scored row."""
+
+    id: Identifier
+    label: int
+
+
+class OutcomeRequest(msgspec.Struct):
+    """Outcomes to join."""
+
+    outcomes: list[Outcome]
+
+
+class Service:
+    """The application. It owns nothing that a restart would miss: model, journal and options come from outside."""
+
+    def __init__(self, follower: Follower, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics) -> None:
+        self._follower, self._feedback, self._options, self._metrics = follower, feedback, options, metrics
+        self._token = None if options.token is None else options.token.encode()
+        self._decode_outcomes = msgspec.json.Decoder(OutcomeRequest)
+        self._deadlines = Deadlines(options.limits.body_seconds)
+        self._routes: dict[str, tuple[str, Handler]] = {
+            "/v1/score": ("POST", self._score),
+            "/v1/explain": ("POST", self._explain),
+            "/v1/outcome": ("POST", self._outcome),
+            "/v1/model": ("GET", self._model),
+            "/v1/rules": ("GET", self._rules),
+            "/v1/rules.txt": ("GET", self._rules_text),
+            "/v1/live": ("GET", self._live),
+            "/healthz": ("GET", self._health),
+            "/readyz": ("GET", self._ready),
+            "/metrics": ("GET", self._metrics_text),
+            "/openapi.json": ("GET", self._openapi),
+            "/": ("GET", self._page),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or the server's start and end."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        began = time.perf_counter()
+        path = scope["path"]
+        route = self._routes.get(path)
+        request = Request(scope, receive, self._options.limits, self._deadlines)
+        try:
+            reply = await self._handler(request, route)(request)
+        except Problem as problem:
+            await request.discard()
+            reply = problem.reply()
+        except ClientGone:
+            return
+        except Exception:
+            reply = self._internal_error(request)
+        await send(reply.start())
+        await send({"type": "http.response.body", "body": reply.body})
+        self._metrics.observe(path if route else "unknown", reply.status, time.perf_counter() - began)
+
+    def _handler(self, request: Request, route: tuple[str, Handler] | None) -> Handler:
+        """The handler of a request that may pass."""
+        if route is None:
+            routes = len(self._routes)
+            raise Problem(404, "Not Found", f"there is nothing here; see /openapi.json for the {routes} routes")
+        method, handler = route
+        if self._token is not None and request.path not in OPEN_ROUTES:
+            request.require_token(self._token)
+        if request.method != method and not (method == "GET" and request.method == "HEAD"):
+            raise Problem(405, "Method Not Allowed", f"use {method}", ((b"allow", method.encode()),))
+        return handler
+
+    def _internal_error(self, request: Request) -> Reply:
+        """The client gets a number to quote, never the trace."""
+        number = secrets.token_hex(4)
+        log.exception("error %s while serving %s %s", number, request.method, request.path)
+        return Problem(500, "Internal Server Error", f"an error of the service; its log has it as {number}").reply()
+
+    def _served(self) -> ServedModel:
+        served = self._follower.current
+        if served is None:
+            raise Problem(503, "Service Unavailable", "there is no model yet; see /readyz", ((b"retry-after", b"5"),))
+        return served
+
+    async def _score(self, request: Request) -> Reply:
+        body = await request.body()
+        served = self._served()
+        content = decode_score(served, request.content_type(), body, self._options.limits, request.query)
+        try:
+            calibrated = self._score_row(served, content.row) if content.row else self._score_columns(served, content)
+        except (DataError, ValueError, OverflowError) as error:
+            raise unprocessable(str(error)) from error
+        return Reply(encode_score(ScoreAnswer(calibrated, served.version), content.format), content.format)
+
+    def _score_row(self, served: ServedModel, row: tuple[Any, ...]) -> list[float]:
+        calibrated = served.row.score_values(row)
+        self._metrics.count_rows(1, row[0], calibrated)
+        return [calibrated]
+
+    def _score_columns(self, served: ServedModel, content: ScoreBody) -> list[float]:
+        scored = served.batch.score_columns(content.columns)
+        self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
+        for feature, number in scored.unseen.items():
+            self._metrics.count_unseen(feature, number)
+        if content.ids is not None:
+            self._feedback.remember(served.model.bins, content.ids, scored)
+        calibrated: list[float] = scored.calibrated.tolist()
+        return calibrated
+
+    async def _explain(self, request: Request) -> Reply:
+        body = await request.body()
+        served = self._served()
+        if request.content_type() != JSON:
+            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
+        row = msgspec.structs.astuple(decode(served.decoders.explain, body).row)
+        try:
+            told = explain(served.model, dict(zip(served.model.bins.names, row, strict=True)), served.rule_of)
+        except (DataError, ValueError, OverflowError) as error:
+            raise unprocessable(str(error)) from error
+        trees = [
+            {
+                "tree": path.tree,
+                "path": [{"feature": b.feature, "value": b.value, "condition": b.condition} for b in path.branches],
+                "multiplier": path.rule.multiplier,
+                "applies_to": path.rule.applies_to,
+                "rows": path.rule.rows,
+                "label_rate": path.rule.label_rate,
+                "bound": path.rule.bound,
+                "after": path.after,
+            }
+            for path in told.trees
+        ]
+        answer = {"score": told.score, "calibrated": told.calibrated, "model": served.version, "trees": trees}
+        return Reply(msgspec.json.encode(answer))
+
+    async def _outcome(self, request: Request) -> Reply:
+        body = await request.body()
+        if request.content_type() != JSON:
+            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
+        outcomes = decode(self._decode_outcomes, body).outcomes
+        if not 0 < len(outcomes) <= self._options.limits.rows:
+            raise unprocessable(f"a request takes 1 to {self._options.limits.rows:,} outcomes, got {len(outcomes):,}")
+        for position, outcome in enumerate(outcomes):
+            if outcome.label not in (0, 1):
+                raise unprocessable(f"label {outcome.label} is neither 0 nor 1 - at `$.outcomes[{position}].label`")
+        try:
+            joining = self._feedback.join([(outcome.id, outcome.label) for outcome in outcomes])
+        except StorageError as error:
+            log.error("outcomes were not taken: %s", error)
+            detail = "the outcomes could not be kept; nothing of them was counted: send them again later"
+            raise Problem(503, "Service Unavailable", detail, ((b"retry-after", b"30"),)) from error
+        self._metrics.outcomes["joined"] += joining.joined
+        self._metrics.outcomes["unknown"] += len(joining.unknown)
+        return Reply(msgspec.json.encode({"joined": joining.joined, "unknown": joining.unknown}))
+
+    async def _model(self, _: Request) -> Reply:
+        return Reply(msgspec.json.encode(self._served().description()))
+
+    async def _rules(self, _: Request) -> Reply:
+        return Reply(self._served().rules_json)
+
+    async def _rules_text(self, _: Request) -> Reply:
+        return Reply(self._served().rules_text, TEXT)
+
+    async def _live(self, _: Request) -> Reply:
+        return Reply(msgspec.json.encode({"live": self._feedback.live(), "waiting": self._feedback.waiting}))
+
+    async def _health(self, _: Request) -> Reply:
+        return Reply(b'{"status":"alive"}')
+
+    async def _ready(self, _: Request) -> Reply:
+        served, health = self._follower.current, self._follower.health
+        status = "no model" if served is None else "ready" if health.problem is None else "degraded"
+        answer = {
+            "status": status,
+            "model": served.version if served else None,
+            "source_up": health.source_up,
+            "problem": health.problem,
+        }
+        return Reply(msgspec.json.encode(answer), status=503 if served is None else 200)
+
+    async def _metrics_text(self, _: Request) -> Reply:
+        return Reply(metrics_text(self._metrics, self._follower, self._feedback).encode(), _PROMETHEUS)
+
+    async def _openapi(self, _: Request) -> Reply:
+        described = document(self._follower.current, self._options.limits, token=self._token is not None)
+        return Reply(msgspec.json.encode(described))
+
+    async def _page(self, _: Request) -> Reply:
+        body, headers = page()
+        return Reply(body, b"text/html; charset=utf-8", headers=headers)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        duties = [asyncio.create_task(self._flush_now_and_then()), asyncio.create_task(self._deadlines.watch())]
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        for duty in duties:
+            duty.cancel()
+        await self._flush()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _flush_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.feedback.flush_seconds)
+            self._feedback.live()
+            await self._flush()
+
+    async def _flush(self) -> None:
+        try:
+            self._feedback.seal()
+            self._metrics.flushes["done"] += await asyncio.to_thread(self._feedback.flush)
+        except Exception:
+            self._metrics.flushes["failed"] += 1
+            log.exception("outcomes could not be handed to the store; they stay in the journal and are offered again")
+
+
+_PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+
+
+def metrics_text(metrics: Metrics, follower: Follower, feedback: FeedbackLoop) -> str:
+    """Everything that Prometheus may read."""
+    served, health, live = follower.current, follower.health, feedback.live()
+    loaded = [((("version", served.version),), served.loaded_at)] if served else []
+    places = [((("window", m.window), ("segment", m.segment)), m) for m in live]
+    return "".join(
+        [
+            *metrics.families(),
+            family("mbct_model_loaded_seconds", "gauge", "When the model in force was loaded.", loaded),
+            single("mbct_model_swaps_total", "counter", "Models replaced by newer ones.", health.swaps),
+            single("mbct_model_refused_total", "counter", "New models that were refused.", health.refused),
+            single("mbct_model_source_up", "gauge", "Whether the model's source can be read.", int(health.source_up)),
+            single("mbct_scores_waiting", "gauge", "Scores that wait for their outcome.", feedback.waiting),
+            family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in places]),
+            family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in places]),
+            family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in places]),
+            family("mbct_live_alarm", "gauge", "Whether calibration is off.", [(p, int(m.alarm)) for p, m in places]),
+        ]
+    )

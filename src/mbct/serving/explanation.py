@@ -1,0 +1,91 @@
+"""Why a row is calibrated as it is: the path of conditions and the rule that applies, tree by tree."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.boosting.rules import Rule, condition, rules
+from mbct.errors import DataError
+from mbct.serving.masks import moved
+from mbct.serving.values import encoder, probability
+from mbct.tree.model import STOP, CalibrationTree
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One node on a row's path: the row's value and the condition that it met there."""
+
+    feature: str
+    value: Any
+    condition: str
+
+
+@dataclass(frozen=True)
+class TreePath:
+    """A row's way through one tree: the branches taken, the rule at the end, the probability after it."""
+
+    tree: int
+    branches: tuple[Branch, ...]
+    rule: Rule
+    after: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The prediction, the calibrated probability, and how each tree moved it."""
+
+    score: float
+    calibrated: float
+    trees: tuple[TreePath, ...]
+
+    def __str__(self) -> str:
+        lines = [f"prediction {self.score:.6g}"]
+        for path in self.trees:
+            way = ", ".join(branch.condition for branch in path.branches) or "always"
+            lines.append(f"tree {path.tree + 1}: {way}: × {path.rule.multiplier:.4g} → {path.after:.6g}")
+        return "\n".join([*lines, f"calibrated {self.calibrated:.6g}"])
+
+
+def explain(
+    model: CalibrationEnsemble, row: Mapping[str, Any], rule_of: Mapping[tuple[int, int], Rule] | None = None
+) -> Explanation:
+    """The path of rules of one row; ``rule_of`` (from :func:`rules_by_node`) saves building it each time."""
+    if missing := [name for name in model.bins.names if name not in row]:
+        raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")
+    rule_of = rules_by_node(model) if rule_of is None else rule_of
+    score = probability(row[model.score], model.score)
+    values = [score, *(row[name] for name in model.bins.names[1:])]
+    codes = [encoder(feature)(value) for feature, value in zip(model.bins, values, strict=True)]
+    linear = model.pattern == "linear"
+    total = 1.0 if linear else 0.0
+    paths = []
+    for number, tree in enumerate(model.trees):
+        node, branches = _walk(model, tree, codes, values)
+        step = float(tree.step[node])
+        total = total * step if linear else total + step
+        after = moved(score, total, linear)
+        paths.append(TreePath(number, branches, rule_of[number, node], after))
+    return Explanation(score, paths[-1].after if paths else score, tuple(paths))
+
+
+def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
+    """Every rule by its tree and the node where its rows stop."""
+    return {(rule.tree, rule.node): rule for rule in rules(model)}
+
+
+def _walk(
+    model: CalibrationEnsemble, tree: CalibrationTree, codes: list[int], values: list[Any]
+) -> tuple[int, tuple[Branch, ...]]:
+    node, branches = 0, []
+    while (feature := int(tree.feature[node])) >= 0:
+        bins = model.bins[feature]
+        start = int(tree.table_start[node])
+        table = tree.table[start : start + bins.n_codes].tolist()
+        child = table[codes[feature]]
+        taken = frozenset(code for code, target in enumerate(table) if target == child)
+        branches.append(Branch(bins.name, values[feature], str(condition(bins, taken))))
+        if child == STOP:
+            break
+        node = child
+    return node, tuple(branches)

@@ -1,0 +1,196 @@
+"""The feedback loop: outcomes find their scores, move the live metrics, and become cells for the next training."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from threading import Lock
+from typing import Protocol
+
+import numpy as np
+
+from mbct.binning.features import Bins, CategoryBins, FeatureBins
+from mbct.boosting.rules import condition
+from mbct.cells.build import build_cells
+from mbct.cells.cells import Cells
+from mbct.errors import ParameterError, StorageError
+from mbct.serving.batch import Scored
+from mbct.serving.journal import Joined, Journal, Remembered
+from mbct.serving.live import LiveCalibration, LiveMetric, Window
+from mbct.serving.options import FeedbackOptions
+
+log = logging.getLogger("mbct.serving")
+
+
+class OutcomeSink(Protocol):
+    """Where the cells of outcomes go: a store. Appending a batch id for the second time must change nothing."""
+
+    def append(self, cells: Cells, batch_id: str) -> None:
+        """Keep cells durably, or raise."""
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What became of reported outcomes."""
+
+    joined: int
+    unknown: tuple[str, ...]
+    """Ids that were never scored, too long ago, or have had their outcome."""
+
+
+class FeedbackLoop:
+    """Remembers scores until their outcome comes. Not thread-safe but for :meth:`flush`: the event loop owns it."""
+
+    def __init__(
+        self,
+        options: FeedbackOptions,
+        sink: OutcomeSink | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if sink is not None and options.folder is None:
+            raise ParameterError("outcomes for a store need a journal: set the feedback's folder")
+        self._options, self._sink, self._clock = options, sink, clock
+        self._waiting: dict[str, Remembered] = {}
+        self._live = LiveCalibration(options)
+        self._journal: Journal | None = None
+        self._flushing = Lock()
+        self._alarms: set[tuple[Window, str]] = set()
+        if options.folder is not None:
+            self._journal = Journal(options.folder, options.remember_seconds, clock)
+            self._restore(self._journal)
+
+    def remember(self, bins: FeatureBins, ids: Sequence[str], scored: Scored) -> None:
+        """Keep scores until their outcome comes; scoring goes on where the disk is full, and the log says so."""
+        now, fingerprint = self._clock(), bins.fingerprint
+        segments = _segments(bins, scored, self._options.segment)
+        columns = (ids, scored.codes.tolist(), scored.score.tolist(), scored.calibrated.tolist(), segments)
+        made = [Remembered(i, now, fingerprint, c, p, q, s) for i, c, p, q, s in zip(*columns, strict=True)]
+        if self._journal is not None:
+            try:
+                self._journal.remember_bins(bins)
+                self._journal.add_scores(made)
+            except StorageError as error:
+                log.error("scores are remembered in memory alone: %s", error)
+        for score in made:
+            self._wait_for(score)
+        self._forget_oldest(now)
+
+    def join(self, outcomes: Sequence[tuple[str, int]]) -> Joining:
+        """Join outcomes with their scores; StorageError, and nothing joined, where the journal cannot be written."""
+        now = self._clock()
+        self._forget_oldest(now)
+        joined: dict[str, Joined] = {}
+        unknown = []
+        for identifier, label in outcomes:
+            score = None if identifier in joined else self._waiting.get(identifier)
+            if score is None:
+                unknown.append(identifier)
+            else:
+                joined[identifier] = Joined(score, now, label)
+        if self._journal is not None and joined:
+            self._journal.add_outcomes(joined.values())
+        for identifier, line in joined.items():
+            del self._waiting[identifier]
+            self._live.add(now, line.scored.segment, line.scored.calibrated, line.label)
+        return Joining(len(joined), tuple(unknown))
+
+    def live(self) -> list[LiveMetric]:
+        """PCOC and ECE of every window and segment; a change of alarm is logged."""
+        report = self._live.report(self._clock())
+        alarms = {(m.window, m.segment) for m in report if m.alarm}
+        for metric in report:
+            place = (metric.window, metric.segment)
+            if metric.alarm and place not in self._alarms:
+                log.warning(
+                    "calibration alarm: over %s, segment %s has PCOC %.3f and ECE %.4f after %d outcomes",
+                    *(metric.window, metric.segment, metric.pcoc, metric.ece, metric.outcomes),
+                )
+        for window, segment in self._alarms - alarms:
+            log.info("calibration alarm over %s, segment %s is past", window, segment)
+        self._alarms = alarms
+        return report
+
+    @property
+    def waiting(self) -> int:
+        """Number of scores that wait for their outcome."""
+        return len(self._waiting)
+
+    def seal(self) -> None:
+        """Close the outcomes so far for :meth:`flush`; called in the event loop, as :meth:`join` is."""
+        if self._journal is not None and self._sink is not None:
+            self._journal.seal()
+
+    def flush(self) -> int:
+        """Hand sealed outcomes to the sink as cells by day; may run in a thread. Returns the number of batches.
+
+        A file counts as handed over only after the sink has it; killed in between, it is offered again under the same
+        batch id, which the sink ignores: every outcome arrives exactly once.
+        """
+        if self._journal is None or self._sink is None:
+            return 0
+        n_batches = 0
+        with self._flushing:
+            for number, lines in self._journal.sealed():
+                for (day, fingerprint), group in groupby(sorted(lines, key=_place), key=_place):
+                    batch_id = f"{day}-{self._journal.instance}-{number}-{fingerprint}"
+                    self._sink.append(_cells(list(group), self._journal.bins(fingerprint)), batch_id)
+                    n_batches += 1
+                self._journal.mark_handed(number)
+        return n_batches
+
+    def close(self) -> None:
+        """Let go of the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def _restore(self, journal: Journal) -> None:
+        scores, joined = journal.replay()
+        for score in scores:
+            self._wait_for(score)
+        self._forget_oldest(self._clock())
+        for line in joined:
+            self._live.add(line.at, line.scored.segment, line.scored.calibrated, line.label)
+        if scores or joined:
+            log.info("feedback restored: %d scores wait for their outcome", len(self._waiting))
+
+    def _wait_for(self, score: Remembered) -> None:
+        self._waiting.pop(score.id, None)
+        self._waiting[score.id] = score
+
+    def _forget_oldest(self, now: float) -> None:
+        oldest = now - self._options.remember_seconds
+        while self._waiting:
+            first = next(iter(self._waiting.values()))
+            if len(self._waiting) <= self._options.remembered and first.at >= oldest:
+                return
+            del self._waiting[first.id]
+
+
+def _segments(bins: FeatureBins, scored: Scored, segment: str | None) -> list[str | None]:
+    """The segment of each row in words: a value, an interval, missing or unseen."""
+    if segment is None or segment not in bins.names:
+        return [None] * len(scored.score)
+    position = bins.names.index(segment)
+    feature = bins[position]
+    codes = scored.codes[:, position].tolist()
+    names: dict[int, str | None] = {code: _segment_name(feature, code) for code in set(codes)}
+    return [names[code] for code in codes]
+
+
+def _segment_name(feature: Bins, code: int) -> str:
+    if code >= feature.n_values:
+        return "missing" if code == feature.missing else "unseen"
+    return feature.values[code] if isinstance(feature, CategoryBins) else str(condition(feature, frozenset([code])))
+
+
+def _place(line: Joined) -> tuple[str, str]:
+    return datetime.fromtimestamp(line.at, UTC).date().isoformat(), line.scored.bins
+
+
+def _cells(lines: list[Joined], bins: FeatureBins) -> Cells:
+    codes = np.array([line.scored.codes for line in lines], dtype=bins.code_type)
+    score = np.array([line.scored.score for line in lines])
+    label = np.array([float(line.label) for line in lines])
+    return build_cells(codes, score, label, None, bins, level="cell")

@@ -1,0 +1,168 @@
+"""The service's OpenAPI document, with the columns of the model in force."""
+
+from typing import Any
+
+from mbct import __version__
+from mbct.binning.features import Bins, NumberBins
+from mbct.serving.options import Limits
+from mbct.serving.served import ServedModel
+
+OPEN_ROUTES = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
+"""Routes that need no token."""
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+
+
+def document(served: ServedModel | None, limits: Limits, *, token: bool) -> dict[str, Any]:
+    """OpenAPI 3.1; without a model rows are any objects."""
+    paths = _paths()
+    for route, operations in paths.items():
+        for operation in operations.values():
+            _add_common_answers(operation, protected=token and route not in OPEN_ROUTES)
+    security: dict[str, Any] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if token else {}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "MBCT scoring service", "version": __version__, "license": {"name": "Apache-2.0"}},
+        "paths": paths,
+        "components": {"schemas": _schemas(served, limits), **security},
+    }
+
+
+def _paths() -> dict[str, dict[str, Any]]:
+    score_body = {
+        "application/json": {"schema": _reference("ScoreRequest")},
+        "application/msgpack": _BINARY,
+        "application/vnd.apache.arrow.stream": _BINARY,
+    }
+    score_answer = {**score_body, "application/json": {"schema": _reference("ScoreAnswer")}}
+    bodies = {
+        "/v1/score": ("Calibrate rows", "score", score_body, score_answer),
+        "/v1/explain": ("Calibrate one row and say why", "explain", _json("ExplainRequest"), _json("Explanation")),
+        "/v1/outcome": ("Report what came of scored rows", "outcome", _json("OutcomeRequest"), _json("OutcomeAnswer")),
+    }
+    texts = {"text/plain": {"schema": {"type": "string"}}}
+    pages = {"text/html": {"schema": {"type": "string"}}}
+    anything = {"application/json": {"schema": {"type": "object"}}}
+    gets = {
+        "/v1/model": ("The model in force", "model", _json("Model")),
+        "/v1/rules": ("Its rules", "rules", _json("Rules")),
+        "/v1/rules.txt": ("Its trees in words", "rulesText", texts),
+        "/v1/live": ("Calibration by the outcomes so far", "live", _json("Live")),
+        "/healthz": ("Whether the process lives", "health", _json("Health")),
+        "/readyz": ("Whether it can score", "ready", _json("Readiness")),
+        "/metrics": ("Prometheus metrics", "metrics", texts),
+        "/openapi.json": ("This document", "openapi", anything),
+        "/": ("A page to try rows", "page", pages),
+    }
+    paths: dict[str, dict[str, Any]] = {}
+    for route, (summary, name, body, answer) in bodies.items():
+        refusals = {str(s): _problem(t) for s, t in _BODY_REFUSALS.items()}
+        paths[route] = {
+            "post": {
+                "summary": summary,
+                "operationId": name,
+                "requestBody": {"required": True, "content": body},
+                "responses": {"200": {"description": "Done", "content": answer}, **refusals},
+            }
+        }
+    for route, (summary, name, answer) in gets.items():
+        responses = {"200": {"description": "Done", "content": answer}}
+        paths[route] = {"get": {"summary": summary, "operationId": name, "responses": responses}}
+    ready = paths["/readyz"]["get"]["responses"]
+    ready["503"] = {"description": "No model yet", "content": _json("Readiness")}
+    return paths
+
+
+_BODY_REFUSALS = {
+    400: "The body cannot be read",
+    408: "The body came too slowly",
+    413: "The body is too large",
+    415: "A format that is not taken",
+    422: "The body does not fit the model",
+}
+
+
+def _add_common_answers(operation: dict[str, Any], *, protected: bool) -> None:
+    responses = operation["responses"]
+    if operation["operationId"] in ("score", "explain", "model", "rules", "rulesText", "outcome"):
+        responses["503"] = _problem("Not ready: no model yet, or outcomes cannot be kept")
+    if protected:
+        operation["security"] = [{"token": []}]
+        responses["401"] = _problem("The token is missing or wrong")
+
+
+def _schemas(served: ServedModel | None, limits: Limits) -> dict[str, Any]:
+    row, columns = _row_schemas(served, limits)
+    by_row = _object({"rows": {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": _reference("Row")}})
+    by_column = _object({"columns": _reference("Columns")})
+    for form, other in ((by_row, "columns"), (by_column, "rows")):
+        # Numbers of ids and rows must agree, which JSON Schema cannot say: forms with ids are described in words.
+        form["not"] = {"anyOf": [{"required": [other]}, {"required": ["ids"]}]}
+    outcome = _object({"id": _ID, "label": {"type": "integer", "enum": [0, 1]}})
+    outcomes = {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": outcome}
+    calibrated = {"type": "number", "minimum": 0, "maximum": 1}
+    return {
+        "Row": row,
+        "Columns": columns,
+        "ScoreRequest": {
+            "oneOf": [by_row, by_column],
+            "description": "Rows or columns; with `ids`, one text a row, outcomes can be joined later.",
+        },
+        "ScoreAnswer": _object({"calibrated": {"type": "array", "items": calibrated}, "model": _TEXT}),
+        "ExplainRequest": _object({"row": _reference("Row")}),
+        "Explanation": _object(
+            {"score": calibrated, "calibrated": calibrated, "model": _TEXT, "trees": _list_of_objects()}
+        ),
+        "OutcomeRequest": _object({"outcomes": outcomes}),
+        "OutcomeAnswer": _object({"joined": {"type": "integer"}, "unknown": {"type": "array", "items": _TEXT}}),
+        "Model": _object({"model": _TEXT, "score": _TEXT, "pattern": _TEXT, "features": _list_of_objects()}),
+        "Rules": _object({"model": _TEXT, "rules": _list_of_objects()}),
+        "Live": _object({"live": _list_of_objects(), "waiting": {"type": "integer"}}),
+        "Health": _object({"status": _TEXT}),
+        "Readiness": _object({"status": {"enum": ["ready", "degraded", "no model"]}}),
+        "Problem": _object({"title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT}),
+    }
+
+
+def _row_schemas(served: ServedModel | None, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
+    if served is None:
+        return {"type": "object"}, {"type": "object"}
+    score, *features = served.model.bins
+    values = {score.name: {"type": "number", "minimum": 0, "maximum": 1}}
+    values |= {feature.name: _value_schema(feature, limits) for feature in features}
+    row = _object(values)
+    # One row by column: equal lengths are another thing that JSON Schema cannot say.
+    columns = _object({n: {"type": "array", "minItems": 1, "maxItems": 1, "items": v} for n, v in values.items()})
+    columns["description"] = f"As many values in each as there are rows, at most {limits.rows:,}."
+    for schema in columns["properties"].values():
+        schema["description"] = "one entry a row"
+    return row, columns
+
+
+def _value_schema(feature: Bins, limits: Limits) -> dict[str, Any]:
+    if isinstance(feature, NumberBins):
+        return {"type": ["number", "null"]}
+    return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _list_of_objects() -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object"}}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": _reference(name)}}
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/problem+json": {"schema": _reference("Problem")}}}
+
+
+_TEXT = {"type": "string"}
+_ID = {"type": "string", "minLength": 1, "maxLength": 128}

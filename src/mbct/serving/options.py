@@ -1,0 +1,83 @@
+"""What a user may set of the service: its limits, its secrets, its feedback loop."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mbct.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one client may ask for."""
+
+    body_bytes: int = 8 * 2**20
+    rows: int = 10_000
+    """Rows of one request."""
+    text_length: int = 1_000
+    """Characters of one category value."""
+    body_seconds: float = 10.0
+    """Time to receive a request's body."""
+    header_seconds: float = 10.0
+    """Time to receive a request's headers."""
+    header_bytes: int = 64 * 2**10
+    keep_alive_seconds: int = 30
+    drain_seconds: int = 20
+    """Time for requests under way when the service is told to stop."""
+    connections: int = 1_000
+    unseen_labels: int = 50
+    """Features with a metric of their own for unseen values; the others share one."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ParameterError(f"limit {name}={value!r} must be above 0")
+
+
+@dataclass(frozen=True)
+class FeedbackOptions:
+    """The feedback loop: outcomes joined with recent scores.
+
+    ``segment`` names a feature: live metrics are kept for each of its first ``segments`` values. An alarm is raised
+    where PCOC leaves [1/(1+t), 1+t] for t = ``pcoc_threshold``, or ECE exceeds ``ece_threshold``, and the deviation is
+    beyond ``z_threshold`` standard errors, so that few outcomes raise none.
+    """
+
+    folder: Path | None = None
+    """Where scores and outcomes are journalled, so that a crash loses none; None keeps them in memory alone."""
+    remembered: int = 200_000
+    """Scores that wait for their outcome."""
+    remember_seconds: float = 86_400.0
+    flush_seconds: float = 60.0
+    """How often the outcomes' cells are handed to the sink."""
+    segment: str | None = None
+    segments: int = 20
+    pcoc_threshold: float = 0.1
+    ece_threshold: float = 0.02
+    z_threshold: float = 4.0
+
+    def __post_init__(self) -> None:
+        for name in ("remembered", "remember_seconds", "flush_seconds", "segments", "pcoc_threshold", "ece_threshold"):
+            if not getattr(self, name) > 0:
+                raise ParameterError(f"{name}={getattr(self, name)!r} must be above 0")
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Everything but the model: where to listen, whom to trust, how much to take."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = field(default=None, repr=False)
+    """Bearer token that every request but health, page and schema must carry."""
+    poll_seconds: float = 1.0
+    """How often the model's source is looked at, if nothing tells of a change before."""
+    limits: Limits = field(default_factory=Limits)
+    feedback: FeedbackOptions = field(default_factory=FeedbackOptions)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise ParameterError(f"port={self.port!r} must be between 0 and 65535")
+        if self.token is not None and len(self.token) < 16:
+            raise ParameterError("the bearer token has fewer than 16 characters: anyone could guess it")
+        if not self.poll_seconds > 0:
+            raise ParameterError(f"poll_seconds={self.poll_seconds!r} must be above 0")

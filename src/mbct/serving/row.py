@@ -1,0 +1,83 @@
+"""Single rows in process: a dict in, a float out, in a few microseconds."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from threading import local
+from typing import Any
+
+import numpy as np
+
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.errors import DataError
+from mbct.serving.masks import LeafMasks, calibrate_row, compile_masks
+from mbct.serving.values import CountUnseen, encoder, probability
+
+
+class RowScorer:
+    """Compiled once from a frozen ensemble; safe to share between threads.
+
+    ``score_row({"score": 0.2, "carrier": "UA", …})`` equals the batch prediction to 1e-12, missing (None) and unseen
+    values included. ``masks`` may be passed where they were compiled before.
+    """
+
+    def __init__(
+        self,
+        model: CalibrationEnsemble,
+        *,
+        masks: LeafMasks | None = None,
+        count_unseen: CountUnseen | None = None,
+    ) -> None:
+        self._model = model
+        self._score = model.score
+        self._names = model.bins.names[1:]
+        self._identity = not model.trees
+        self._linear = model.pattern == "linear"
+        self._masks = masks or compile_masks(model)
+        first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
+        made = [encoder(feature, first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)]
+        self._encode_score = made[0]
+        self._columns = list(enumerate(made[1:], start=1))
+        self._named_columns = list(zip(range(1, len(made)), self._names, made[1:], strict=True))
+        self._buffers = _Buffers(len(made))
+        self.score_row({model.score: 0.5, **dict.fromkeys(self._names)})
+
+    def score_row(self, row: Mapping[str, Any]) -> float:
+        """Calibrated probability of one row: the prediction and every feature by name, None where missing."""
+        buffers = self._buffers
+        codes = buffers.writable
+        try:
+            score = probability(row[self._score], self._score)
+            codes[0] = self._encode_score(score)
+            for j, name, encode in self._named_columns:
+                codes[j] = encode(row[name])
+        except KeyError as error:
+            raise DataError(
+                f"the row has no {error.args[0]!r}; it needs {[self._score, *self._names]}, None where missing"
+            ) from error
+        return self._calibrate(score, buffers.codes)
+
+    def score_values(self, values: Sequence[Any]) -> float:
+        """Calibrated probability of one row given as values in the model's order, the prediction first."""
+        buffers = self._buffers
+        codes = buffers.writable
+        score = probability(values[0], self._score)
+        codes[0] = self._encode_score(score)
+        for j, encode in self._columns:
+            codes[j] = encode(values[j])
+        return self._calibrate(score, buffers.codes)
+
+    def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:
+        if self._identity:
+            return score
+        masks = self._masks
+        if masks is None:
+            return float(self._model.calibrate_codes(codes.reshape(1, -1), np.array([score]))[0])
+        return calibrate_row(codes, score, masks.words, masks.steps, masks.product)
+
+
+class _Buffers(local):
+    """A row of codes for each thread: filled through an ``array``, which takes half the time of numpy's indexing."""
+
+    def __init__(self, n_features: int) -> None:
+        self.writable = array("q", [0] * n_features)
+        self.codes = np.frombuffer(self.writable, np.int64)

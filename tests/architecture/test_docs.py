@@ -1,0 +1,69 @@
+"""Nothing public goes undocumented, and generated pages are those of today's code."""
+
+import importlib
+import inspect
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mbct
+import mbct.calibrators
+import mbct.metrics
+from mbct.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+WRITTEN = {p: p.read_text(encoding="utf-8") for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts}
+API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+CLI = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+REFERENCE = runpy.run_path(str(ROOT / "scripts" / "write_reference.py"), run_name="reference")
+MODULES = [name for name in REFERENCE["MODULES"] if hasattr(importlib.import_module(name), "__all__")]
+INNER = {"mbct.binning", "mbct.boosting", "mbct.cells", "mbct.tree", "mbct.experiments"}
+"""Packages that users need not import; the others are documented name by name."""
+PUBLIC = [
+    (module.__name__, name)
+    for module in map(importlib.import_module, MODULES)
+    for name in module.__all__
+    if not name.startswith("__")
+]
+
+
+def test_the_reference_is_up_to_date():
+    script = ROOT / "scripts" / "write_reference.py"
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("module", "name"), PUBLIC)
+def test_every_public_name_is_documented(module: str, name: str):
+    value = getattr(importlib.import_module(module), name)
+    assert not callable(value) or inspect.getdoc(value)
+    assert f"\n### {name}\n" in API.split(f"\n## {module}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str):
+    assert f"\n## mbct {command}\n" in CLI
+    pages = [page.name for page, text in WRITTEN.items() if re.search(rf"\bmbct {command}\b", text)]
+    assert pages, f"no page of docs/ shows 'mbct {command}'"
+
+
+@pytest.mark.parametrize("method", mbct.calibrators.available())
+def test_every_method_is_explained_in_words(method: str):
+    assert any(f"`{method}`" in text for text in WRITTEN.values()), f"no page of docs/ names the method `{method}`"
+
+
+@pytest.mark.parametrize("metric", sorted(set(mbct.metrics.__all__) - {"evaluate"}))
+def test_every_metric_is_explained_in_words(metric: str):
+    assert any(re.search(rf"`(?:mbct\.metrics\.)?{metric}\b", text) for text in WRITTEN.values()), metric
+
+
+def test_the_reference_covers_every_package_with_public_names():
+    packages = [
+        f"mbct.{folder.name}" for folder in (ROOT / "src" / "mbct").iterdir() if (folder / "__init__.py").exists()
+    ]
+    public = {name for name in packages if hasattr(importlib.import_module(name), "__all__")}
+    assert public - INNER <= set(MODULES)

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from builders import biased_clicks
+from mbct import MBCTCalibrator
+from mbct.boosting.distil import DistilOptions, smaller_than
+
+
+@pytest.fixture(scope="module")
+def sizes():
+    frame = biased_clicks(11, 30_000).frame
+    return {size: MBCTCalibrator("p", size=size).fit(frame, "y") for size in ("full", "auto", "compact")}
+
+
+def test_compact_fits_a_cache(sizes):
+    model = sizes["compact"].model_
+    assert len(model.trees) <= 8
+    assert model.n_rules <= 256
+
+
+def test_distilled_models_keep_the_correction(sizes):
+    test = biased_clicks(111, 30_000)
+    error = {size: np.sqrt(np.mean((c.calibrate(test.frame) - test.truth) ** 2)) for size, c in sizes.items()}
+    before = np.sqrt(np.mean((test.p - test.truth) ** 2))
+    assert before - error["auto"] > 0.97 * (before - error["full"])
+    assert before - error["compact"] > 0.85 * (before - error["full"])
+
+
+def test_auto_is_never_larger_than_the_ensemble(sizes):
+    assert sizes["auto"].model_.n_rules <= sizes["full"].model_.n_rules
+    assert 0.97 <= sizes["auto"].fidelity_ <= 1.0
+    assert sizes["full"].fidelity_ == 1.0
+
+
+def test_rules_count_every_row(sizes):
+    model = sizes["compact"].model_
+    for number in range(len(model.trees)):
+        assert sum(r.rows for r in model.rules() if r.tree == number) == pytest.approx(30_000)
+
+
+def test_small_ensembles_are_left_alone():
+    assert smaller_than(200) is None
+    options = smaller_than(1000)
+    assert isinstance(options, DistilOptions)
+    assert max(options.stages) * options.growth.max_leaves < 1000

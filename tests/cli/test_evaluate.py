@@ -1,0 +1,81 @@
+import json
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from mbct.metrics import ece, evaluate
+from terminal import mbct, mbct_on_terminal
+
+
+def test_numbers_are_those_of_the_library(folder: Path):
+    done = mbct("evaluate", "clicks.parquet", "--by", "device", "--json", cwd=folder)
+    document = json.loads(done.out)
+    table = parquet.read_table(folder / "clicks.parquet")
+    expected = evaluate(table["click"], table["pctr"], by=table.select(["device"]))
+    assert document["before"]["segments"] == expected.to_dict()["segments"]
+    assert document["before"]["all"]["ece"] == ece(table["click"], table["pctr"])
+    assert document["before"]["all"]["multicalibration_error"] == expected.multicalibration_error
+    assert "after" not in document
+
+
+def test_a_model_is_judged_beside_the_score(folder: Path):
+    document = json.loads(mbct("evaluate", "clicks.parquet", "--model", "paper.json", "--json", cwd=folder).out)
+    assert document["after"]["all"]["ece"] < document["before"]["all"]["ece"]
+
+
+@pytest.mark.parametrize(
+    ("gates", "code"),
+    [
+        (["ece > 0.5"], 0),
+        (["ece > 0.5", "auc<0.6"], 0),
+        (["ece > 0.5", "ece >= 1e-9"], 1),
+        (["pcoc < 0.99"], 1),
+    ],
+)
+def test_gates_decide_the_exit_code(folder: Path, gates: list[str], code: int):
+    options = [part for gate in gates for part in ("--fail-if", gate)]
+    done = mbct("evaluate", "clicks.parquet", *options, cwd=folder)
+    assert done.code == code
+    assert done.out.count("fails if") == len(gates)
+    judged = json.loads(mbct("evaluate", "clicks.parquet", *options, "--json", cwd=folder).out)["gates"]
+    assert any(gate["failed"] for gate in judged) == bool(code)
+
+
+def test_a_gate_on_a_metric_without_value_fails(folder: Path):
+    """One class only: AUC is not defined, and what cannot be judged must not pass."""
+    done = mbct(
+        "evaluate",
+        "clicks.parquet",
+        "--sql",
+        "SELECT * FROM data WHERE click = 0",
+        "--fail-if",
+        "auc < 0.5",
+        cwd=folder,
+    )
+    assert done.code == 1
+    assert "auc is not defined" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fail-if", "__import__('os')"], "write METRIC SIGN NUMBER"),
+        (["--fail-if", "ece > 0.01; auc < 1"], "write METRIC SIGN NUMBER"),
+        (["--fail-if", "beauty > 1"], "--fail-if names 'beauty'; measured were count"),
+        (["--by", "planet"], "no column 'planet'"),
+        (["--max-values", "0"], "max_values"),
+    ],
+)
+def test_bad_input(folder: Path, arguments: list[str], said: str):
+    done = mbct("evaluate", "clicks.parquet", *arguments, cwd=folder)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_on_a_terminal(folder: Path):
+    done = mbct_on_terminal("evaluate", "clicks.parquet", "--model", "paper.json", "--by", "device", cwd=folder)
+    assert done.code == 0
+    assert "─" in done.out
+    assert "before, by segment" in done.out
+    assert "mobile" in done.out

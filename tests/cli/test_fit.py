@@ -1,0 +1,97 @@
+import json
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from mbct import MBCTCalibrator, load_model
+from terminal import mbct, mbct_on_terminal
+
+
+def test_the_model_is_that_of_the_library(folder: Path, tmp_path: Path):
+    frame = parquet.read_table(folder / "clicks.parquet")
+    fitted = MBCTCalibrator("pctr", preset="paper", min_bin_size=200).fit(frame, "click")
+    fitted.save(tmp_path / "own.json")
+    assert (folder / "paper.json").read_bytes() == (tmp_path / "own.json").read_bytes()
+
+
+def test_guesses_are_shown_on_standard_error(folder: Path, tmp_path: Path):
+    done = mbct("fit", folder / "clicks.csv", "--method", "platt", "-o", "model.json", cwd=tmp_path)
+    assert done.code == 0
+    assert "label: click (guessed)" in done.err
+    assert "score: pctr (guessed)" in done.err
+    assert "features: device, night, site, age" in done.err
+    assert done.out.startswith("4,000 rows, label rate ")
+
+
+def test_json_is_all_that_standard_output_holds(folder: Path, tmp_path: Path):
+    arguments = ["--label", "click", "--score", "pctr", "--preset", "paper", "--exclude", "age,site", "--json"]
+    done = mbct("fit", folder / "clicks.parquet", *arguments, "-o", "model.json", cwd=tmp_path)
+    document = json.loads(done.out)
+    assert document["features"] == ["device", "night"]
+    assert document["excluded"] == [
+        {"column": "site", "reason": "as asked"},
+        {"column": "age", "reason": "as asked"},
+    ]
+    assert document["guessed"] == []
+    assert document["trees"] >= 1
+    assert document["mean_calibrated"] == pytest.approx(document["label_rate"], rel=0.02)
+
+
+def test_on_a_terminal(folder: Path, tmp_path: Path):
+    done = mbct_on_terminal("fit", folder / "clicks.parquet", "--preset", "paper", "-o", "model.json", cwd=tmp_path)
+    assert done.code == 0
+    assert re.search(r"\d+ trees with [\d,]+ rules", done.out)
+    assert load_model(tmp_path / "model.json").method == "mbct"
+
+
+def test_identifiers_are_left_out_and_said(tmp_path: Path):
+    n = 200
+    table = pa.table(
+        {
+            "user_id": list(range(n)),
+            "session": [f"session {i}" for i in range(n)],
+            "site_id": [i % 5 for i in range(n)],
+            "income": list(range(0, 3 * n, 3)),
+            "p": [0.1 + 0.8 * (i % 7) / 7 for i in range(n)],
+            "y": [i % 2 for i in range(n)],
+        }
+    )
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    done = mbct("fit", "rows.parquet", "--method", "platt", "--json", "-o", "m.json", cwd=tmp_path)
+    document = json.loads(done.out)
+    assert document["features"] == ["site_id", "income"]
+    assert [each["column"] for each in document["excluded"]] == ["user_id", "session"]
+    assert "looks like an identifier" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--label", "clock"], "no column 'clock'; the data has device"),
+        (["--label", "pctr", "--score", "pctr"], "must be different columns"),
+        (["--label", "age"], "is neither 0 nor 1"),
+        (["--score", "age"], "lies outside [0, 1]"),
+        (["--method", "magic"], "unknown method 'magic'"),
+        (["--method", "platt", "--set", "depth=3"], "method 'platt' has no parameter 'depth'"),
+        (["--set", "nonsense"], "not of the form NAME=VALUE"),
+        (["--preset", "paper", "--set", "max_depth=0"], "max_depth=0 must be a whole number"),
+        (["--sql", "SELEC 1"], "cannot read"),
+        (["--sql", "SELECT * FROM data WHERE age > 1000"], "has no rows"),
+        (["--sql", "SELECT * FROM data WHERE click = 0"], "the label is 0 in every row"),
+    ],
+)
+def test_bad_input_is_one_line_with_the_remedy(folder: Path, tmp_path: Path, arguments: list[str], said: str):
+    done = mbct("fit", folder / "clicks.parquet", *arguments, "-o", "model.json", cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_cannot_be_written(folder: Path, tmp_path: Path):
+    done = mbct("fit", folder / "clicks.csv", "--method", "platt", "-o", "absent/model.json", cwd=tmp_path)
+    assert done.code == 2
+    assert "choose a folder that exists" in done.err

@@ -1,0 +1,80 @@
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import csv, parquet
+
+from mbct import load_model
+from terminal import mbct, mbct_on_terminal
+
+
+@pytest.mark.parametrize("model", ["paper.json", "isotonic.json"])
+def test_the_input_and_one_column_more(folder: Path, tmp_path: Path, model: str):
+    done = mbct("predict", folder / model, folder / "clicks.parquet", "-o", "out.parquet", cwd=tmp_path)
+    assert done.code == 0, done.err
+    before, after = parquet.read_table(folder / "clicks.parquet"), parquet.read_table(tmp_path / "out.parquet")
+    assert after.drop_columns("calibrated").equals(before)
+    expected = load_model(folder / model).calibrate(before)
+    np.testing.assert_array_equal(after["calibrated"].to_numpy(), expected)
+
+
+def test_csv_through_pipes_equals_parquet(folder: Path, tmp_path: Path):
+    rows = (folder / "clicks.csv").read_bytes()
+    piped = mbct("predict", folder / "paper.json", "-", "-o", "-", cwd=tmp_path, stdin=rows)
+    packed = mbct("predict", folder / "paper.json", "-", "-o", "o.csv.gz", cwd=tmp_path, stdin=gzip.compress(rows))
+    columns = mbct(
+        "predict", folder / "paper.json", "-", "-o", "-", cwd=tmp_path, stdin=(folder / "clicks.parquet").read_bytes()
+    )
+    assert (piped.code, packed.code, columns.code) == (0, 0, 0)
+    assert gzip.decompress((tmp_path / "o.csv.gz").read_bytes()).decode() == piped.out
+    assert columns.out == piped.out
+    table = csv.read_csv(io.BytesIO(piped.out.encode()))
+    assert table.num_rows == 4000
+    assert table.column_names[-1] == "calibrated"
+
+
+def test_terminal(folder: Path, tmp_path: Path):
+    done = mbct_on_terminal("predict", folder / "paper.json", folder / "clicks.csv", "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 0
+    assert "wrote 4,000 rows to out.csv" in done.out
+    refused = mbct_on_terminal(
+        "predict", folder / "paper.json", folder / "clicks.csv", "-o", "-", "--format", "parquet", cwd=tmp_path
+    )
+    assert refused.code == 2
+    assert "Parquet is no text for a terminal" in refused.out
+
+
+def test_standard_input_must_not_be_the_keyboard(folder: Path, tmp_path: Path):
+    done = mbct_on_terminal("predict", folder / "paper.json", "-", "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "standard input is the keyboard" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--column", "age"], "has a column 'age' already"),
+        (["--sql", "SELECT pctr FROM data"], "missing"),
+        (["--sql", "SELECT * REPLACE (pctr * 100 AS pctr) FROM data"], "lies outside [0, 1]"),
+    ],
+)
+def test_bad_input(folder: Path, tmp_path: Path, arguments: list[str], said: str):
+    done = mbct("predict", folder / "paper.json", folder / "clicks.csv", *arguments, "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_ending(folder: Path, tmp_path: Path):
+    done = mbct("predict", folder / "paper.json", folder / "clicks.csv", "-o", "out.xlsx", cwd=tmp_path)
+    assert done.code == 2
+    assert "name it .parquet or .csv" in done.err
+
+
+def test_a_damaged_model(folder: Path, tmp_path: Path):
+    (tmp_path / "half.json").write_bytes((folder / "paper.json").read_bytes()[:500])
+    done = mbct("predict", "half.json", folder / "clicks.csv", "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "half.json is damaged" in done.err

@@ -1,0 +1,32 @@
+import json
+from pathlib import Path
+
+from terminal import mbct, mbct_on_terminal
+
+
+def test_a_page_and_its_verdict(folder: Path, tmp_path: Path):
+    done = mbct("report", folder / "paper.json", folder / "clicks.parquet", "-o", "report.html", cwd=tmp_path)
+    assert done.code == 0, done.err
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert done.out.splitlines()[0] in page
+    assert "mbct report" in page, "the page names the command that made it"
+
+
+def test_json_and_title(folder: Path, tmp_path: Path):
+    arguments = [folder / "isotonic.json", folder / "clicks.csv", "--title", "Clicks <of> May", "--json"]
+    done = mbct("report", *arguments, "-o", "report.html", cwd=tmp_path)
+    assert json.loads(done.out)["n_rows"] == 4000
+    assert "Clicks &lt;of&gt; May" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_on_a_terminal(folder: Path, tmp_path: Path):
+    done = mbct_on_terminal("report", folder / "paper.json", folder / "clicks.csv", "-o", "report.html", cwd=tmp_path)
+    assert done.code == 0
+    assert "4,000 rows" in done.out
+
+
+def test_bad_input(folder: Path, tmp_path: Path):
+    done = mbct("report", folder / "paper.json", folder / "clicks.csv", "--label", "x", "-o", "r.html", cwd=tmp_path)
+    assert done.code == 2
+    assert "no column 'x'" in done.err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,107 @@
+"""Every example in README.md and docs/ runs, from the top of its page to the bottom, in one empty folder.
+
+Python blocks of a page share a namespace. Console blocks run line by line in a shell whose ``mbct`` is the installed
+one; output that is shown must match, with … for what may differ. A block is left out if the line above it reads
+``<!-- not run: reason -->``.
+"""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts)]
+LANGUAGES = ("python", "console")
+_BLOCK = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```", re.M | re.S
+)
+_OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+@dataclass(frozen=True)
+class Block:
+    page: Path
+    line: int
+    language: str
+    code: str
+    reason: str | None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, found.start("code")) + 1, found["language"], found["code"], found["reason"])
+        for found in _BLOCK.finditer(text)
+        if found["language"] in LANGUAGES
+    ]
+
+
+WITH_EXAMPLES = [page for page in PAGES if any(block.reason is None for block in blocks_of(page))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(page):
+        if block.reason is not None:
+            continue
+        if block.language == "python":
+            padded = "\n" * (block.line - 1) + block.code
+            exec(compile(padded, str(page), "exec"), namespace)
+        else:
+            _run_console(block, tmp_path)
+
+
+def _run_console(block: Block, folder: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    for command, expected in _commands(block):
+        where = f"{block.page.name}, line {block.line}: {command}"
+        assert re.search(r"\bmbct\b", command), f"{where}: mark what is no mbct command as not run"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=folder,
+            env={**os.environ, "PATH": path, "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
+        printed = done.stderr + done.stdout
+        if expected and not doctest.OutputChecker().check_output(expected.replace("…", "..."), printed, _OPTIONS):
+            pytest.fail(f"{where}\nthe page shows\n{expected}\nbut it printed\n{printed}")
+
+
+def _commands(block: Block) -> list[tuple[str, str]]:
+    """Commands, with the output shown beneath each."""
+    code = block.code.replace("\\\n", " ")
+    parts = re.split(r"^\$ ", code, flags=re.M)
+    assert not parts[0].strip(), f"{block.page.name}, line {block.line}: a console block starts with $"
+    return [(command, output) for command, _, output in (part.partition("\n") for part in parts[1:])]
+
+
+def test_what_is_not_run_is_said_and_little():
+    left_out = [block for page in PAGES for block in blocks_of(page) if block.reason is not None]
+    run = [block for page in PAGES for block in blocks_of(page) if block.reason is None]
+    print(f"\n{len(run)} examples run, {len(left_out)} do not:")  # noqa: T201
+    for block in left_out:
+        print(f"  {block.page.relative_to(ROOT)}, line {block.line}: {block.reason}")  # noqa: T201
+    assert len(left_out) < len(run)
+
+
+def test_the_runner_finds_blocks(tmp_path: Path):
+    page = tmp_path / "page.md"
+    page.write_text("a\n\n```python\nx = 1\n```\n\n<!-- not run: why -->\n```console\n$ mbct a \\\n  b\nout\n```\n")
+    python, console = blocks_of(page)
+    assert (python.line, python.code, python.reason) == (4, "x = 1\n", None)
+    assert (console.reason, _commands(console)) == ("why", [("mbct a    b", "out\n")])

@@ -1,0 +1,290 @@
+"""Exported SQL, run for real: every engine returns what the package itself computes."""
+
+import contextlib
+import datetime
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import one_split_model, random_model, random_rows, reference, wide_model
+from mbct.binning.features import CategoryBins, FeatureBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.export import export_model
+from mbct.export.sql import DIALECTS
+from sql_tables import as_text, as_tuples, create_table
+
+TOLERANCE = 1e-12
+Rows = dict[str, list[Any]]
+Score = Callable[[CalibrationEnsemble, Rows, str], np.ndarray[Any, Any]]
+"""Runs the exported SQL of a form over rows."""
+
+seeds = st.integers(0, 2**32 - 1)
+patterns = st.sampled_from(["odds", "linear"])
+
+
+def query(model: CalibrationEnsemble, dialect: str, form: str) -> tuple[str, str]:
+    """What must run first, and the statement that returns the calibrated column in the order of the rows."""
+    calibrated = DIALECTS[dialect].identifier("calibrated")
+    sql = str(export_model(model, "sql", dialect=dialect, form=form))
+    if form == "view":
+        return sql, f"SELECT {calibrated} FROM calibrated_predictions ORDER BY row_number"
+    if form == "select":
+        return "", f"SELECT {calibrated} FROM ({sql}) AS scored ORDER BY row_number"
+    return "", f"SELECT {sql} FROM predictions ORDER BY row_number"
+
+
+def score_in_duckdb(model: CalibrationEnsemble, rows: Rows, form: str) -> np.ndarray[Any, Any]:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.execute(create_table(model, "duckdb"))
+        values = as_tuples(model, rows)
+        connection.executemany(f"INSERT INTO predictions VALUES ({', '.join('?' * len(values[0]))})", values)
+        first, then = query(model, "duckdb", form)
+        if first:
+            connection.execute(first)
+        return np.array([row[0] for row in connection.execute(then).fetchall()], dtype=np.float64)
+
+
+def score_in_sqlite(model: CalibrationEnsemble, rows: Rows, form: str) -> np.ndarray[Any, Any]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(create_table(model, "sqlite"))
+        values = [tuple(map(as_text, row)) for row in as_tuples(model, rows)]
+        connection.executemany(f"INSERT INTO predictions VALUES ({', '.join('?' * len(values[0]))})", values)
+        first, then = query(model, "sqlite", form)
+        if first:
+            connection.execute(first)
+        return np.array([row[0] for row in connection.execute(then).fetchall()], dtype=np.float64)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Any]:
+    """A connection to a server of our own, on a socket in a temporary folder."""
+    psycopg = pytest.importorskip("psycopg")
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/postgresql").exists() else []
+    found = shutil.which("initdb")
+    folder = programs[-1] if programs else Path(found).parent if found else None
+    if folder is None:
+        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
+    home = Path(tempfile.mkdtemp(prefix="mbct-pg-"))
+    user = "postgres" if os.getuid() == 0 else None
+    try:
+        if user:
+            shutil.chown(home, user)
+        run = {"check": True, "user": user, "cwd": home, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        subprocess.run([folder / "initdb", "-D", home / "data", "-U", "mbct", "-A", "trust", "-E", "UTF8"], **run)
+        options = f"-c listen_addresses='' -c unix_socket_directories='{home}' -c fsync=off"
+        control = [folder / "pg_ctl", "-D", home / "data", "-l", home / "log", "-w"]
+        subprocess.run([*control, "-o", options, "start"], **run)
+        try:
+            with psycopg.connect(host=str(home), user="mbct", dbname="postgres", autocommit=True) as connection:
+                yield connection
+        finally:
+            subprocess.run([*control, "-m", "immediate", "stop"], **run)
+    finally:
+        shutil.rmtree(home)
+
+
+def score_in_postgres(postgres: Any) -> Score:
+    def score(model: CalibrationEnsemble, rows: Rows, form: str) -> np.ndarray[Any, Any]:
+        postgres.execute("DROP TABLE IF EXISTS predictions CASCADE")
+        postgres.execute(create_table(model, "postgres"))
+        values = as_tuples(model, rows)
+        with postgres.cursor() as cursor, cursor.copy("COPY predictions FROM STDIN") as copy:
+            for row in values:
+                copy.write_row(row)
+        first, then = query(model, "postgres", form)
+        if first:
+            postgres.execute(first)
+        return np.array([row[0] for row in postgres.execute(then).fetchall()], dtype=np.float64)
+
+    return score
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    folder = tmp_path_factory.mktemp("spark")
+    builder = sql.SparkSession.builder.master("local[1]").appName("mbct-tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+def score_in_spark(spark: Any) -> Score:
+    from pyspark.sql import types
+
+    type_of = {
+        "number": types.DoubleType(),
+        "string": types.StringType(),
+        "integer": types.LongType(),
+        "boolean": types.BooleanType(),
+        "date": types.DateType(),
+        "datetime": types.TimestampNTZType(),
+    }
+
+    def score(model: CalibrationEnsemble, rows: Rows, form: str) -> np.ndarray[Any, Any]:
+        fields = [types.StructField("row_number", types.IntegerType())]
+        fields += [types.StructField(f.name, type_of[getattr(f, "value_type", "number")]) for f in model.bins]
+        frame = spark.createDataFrame(as_tuples(model, rows), types.StructType(fields))
+        frame.createOrReplaceTempView("predictions")
+        first, then = query(model, "spark", form)
+        if first:
+            spark.sql(first.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW", 1))
+        return np.array([row[0] for row in spark.sql(then).collect()], dtype=np.float64)
+
+    return score
+
+
+def assert_equal(model: CalibrationEnsemble, rows: Rows, got: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_allclose(got, reference(model, rows), rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@given(seeds, patterns)
+@settings(deadline=None, max_examples=60)
+def test_duckdb(seed: int, pattern: Any) -> None:
+    model = random_model(seed, pattern, n_features=7)
+    rows = random_rows(seed, model, 60, infinite=True)
+    assert_equal(model, rows, score_in_duckdb(model, rows, ("expression", "select", "view")[seed % 3]))
+
+
+@given(seeds, patterns)
+@settings(deadline=None, max_examples=60)
+def test_sqlite(seed: int, pattern: Any) -> None:
+    model = random_model(seed, pattern, n_features=7)
+    rows = random_rows(seed, model, 60, infinite=True)
+    assert_equal(model, rows, score_in_sqlite(model, rows, ("expression", "select", "view")[seed % 3]))
+
+
+@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("seed", range(12))
+def test_postgres(postgres: Any, seed: int, pattern: Any) -> None:
+    model = random_model(seed, pattern, n_features=7)
+    rows = random_rows(seed, model, 60, infinite=True)
+    assert_equal(model, rows, score_in_postgres(postgres)(model, rows, ("expression", "select", "view")[seed % 3]))
+
+
+@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("seed", range(4))
+def test_spark(spark: Any, seed: int, pattern: Any) -> None:
+    model = random_model(seed, pattern, n_features=7)
+    rows = random_rows(seed, model, 60, infinite=True)
+    assert_equal(model, rows, score_in_spark(spark)(model, rows, ("expression", "select", "view")[seed % 3]))
+
+
+def scorers(postgres: Any, spark: Any) -> dict[str, Score]:
+    return {
+        "duckdb": score_in_duckdb,
+        "sqlite": score_in_sqlite,
+        "postgres": score_in_postgres(postgres),
+        "spark": score_in_spark(spark),
+    }
+
+
+def test_every_engine_joins_a_large_category(postgres: Any, spark: Any) -> None:
+    model = wide_model(3, n_trees=8, n_leaves=16, n_values=400)
+    rng = np.random.default_rng(1)
+    sites = [*model.bins[3].values, "never seen", None]
+    rows: Rows = {
+        "score": rng.beta(0.5, 3.0, 600).tolist(),
+        "age": rng.normal(size=600).tolist(),
+        "price": [None if rng.random() < 0.1 else float(rng.normal()) for _ in range(600)],
+        "site": [sites[i] for i in rng.integers(0, len(sites), 600)],
+        "os": [["a", "b", "c", "other", None][i] for i in rng.integers(0, 5, 600)],
+    }
+    for name, score in scorers(postgres, spark).items():
+        assert "JOIN" in str(export_model(model, "sql", dialect=name, form="select"))
+        for form in ("expression", "select", "view"):
+            assert_equal(model, rows, score(model, rows, form))
+
+
+def test_a_whole_number_category_of_many_values_is_joined_by_number() -> None:
+    base = wide_model(3, n_trees=12, n_leaves=16, n_values=300)
+    numbers = tuple(str(2**53 + i) for i in range(300))
+    bins = FeatureBins((*base.bins.features[:3], CategoryBins("site", numbers, "integer"), base.bins[4]))
+    model = CalibrationEnsemble("score", "odds", bins, base.trees)
+    rows: Rows = {
+        "score": [0.3] * 400,
+        "age": [0.0] * 400,
+        "price": [0.1] * 400,
+        "site": [None if i % 50 == 0 else 2**53 - 50 + i for i in range(400)],
+        "os": ["a"] * 400,
+    }
+    assert "JOIN" in str(export_model(model, "sql", form="select"))
+    assert_equal(model, rows, score_in_duckdb(model, rows, "select"))
+
+
+def test_a_missing_prediction_is_null(postgres: Any, spark: Any) -> None:
+    model = random_model(1, n_features=1)
+    rows: Rows = {"score": [None, float("nan"), 0.5], "number 0": [1.0, 1.0, 1.0]}
+    for score in scorers(postgres, spark).values():
+        got = score(model, rows, "expression")
+        assert np.isnan(got).tolist() == [True, True, False]
+
+
+def test_a_model_without_trees_returns_the_prediction(postgres: Any, spark: Any) -> None:
+    model = random_model(1).with_trees(())
+    rows = random_rows(1, model, 5)
+    for score in scorers(postgres, spark).values():
+        assert score(model, rows, "select").tolist() == rows["score"]
+
+
+def test_sums_of_steps_beyond_the_range_of_exp_do_not_overflow(postgres: Any, spark: Any) -> None:
+    model = random_model(2, n_trees=2, n_features=1)
+    model = model.with_trees(tuple(tree.rescaled(-2000.0 if i else 2000.0) for i, tree in enumerate(model.trees[:1])))
+    rows = random_rows(3, model, 50, infinite=True)
+    for score in scorers(postgres, spark).values():
+        np.testing.assert_allclose(score(model, rows, "select"), reference(model, rows), rtol=0, atol=TOLERANCE)
+
+
+def test_hundreds_of_trees_stay_within_the_depth_that_engines_bear() -> None:
+    model = random_model(4, n_trees=2500, n_features=1)
+    rows = random_rows(4, model, 20)
+    for score in (score_in_duckdb, score_in_sqlite):
+        assert_equal(model, rows, score(model, rows, "expression"))
+
+
+def test_characters_that_end_strings_elsewhere(postgres: Any, spark: Any) -> None:
+    values = ("nul\0inside", "\0", "tab\t", "cr\r\n", "\\0", "\\n", "\\", "''", "$$", "%s", "?", ":x", "\x1a", "/* */")
+    feature = CategoryBins("we`ird \"na]me'\\", values)
+    model = one_split_model(feature)
+    for name, score in scorers(postgres, spark).items():
+        held = [v for v in values if name != "postgres" or "\0" not in v]
+        rows: Rows = {"score": [0.5] * len(held), feature.name: held}
+        assert_equal(model, rows, score(model, rows, "expression"))
+
+
+def test_moments_with_an_offset_from_utc_are_compared_as_instants(postgres: Any) -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    moments = [datetime.datetime(2024, 5, 1, hour, tzinfo=zone) for hour in range(3)]
+    keys = tuple(moment.isoformat(sep=" ") for moment in moments[:2])
+    model = one_split_model(CategoryBins("moment", keys, "datetime"))
+    sql = str(export_model(model, "sql", dialect="postgres"))
+    postgres.execute("DROP TABLE IF EXISTS predictions CASCADE")
+    postgres.execute("CREATE TABLE predictions (score DOUBLE PRECISION, moment TIMESTAMPTZ, row_number INTEGER)")
+    for i, moment in enumerate(moments):
+        postgres.execute("INSERT INTO predictions VALUES (%s, %s, %s)", (0.5, moment, i))
+    got = [row[0] for row in postgres.execute(f"SELECT {sql} FROM predictions ORDER BY row_number")]
+    assert_equal(model, {"score": [0.5] * 3, "moment": moments}, np.array(got))

@@ -1,0 +1,52 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from builders import random_model
+from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
+from mbct.errors import ParameterError
+from mbct.export import TARGETS, export_model
+
+TESTS = Path(__file__).parents[1]
+OPTIONS = {"onnx": {"missing_text": "<missing>"}}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_exports_text_or_bytes(target: str) -> None:
+    content = export_model(random_model(1), target, **OPTIONS.get(target, {}))
+    assert isinstance(content, bytes if target == "onnx" else str)
+    assert content
+    assert TARGETS[target].suffix.startswith(".")
+    assert TARGETS[target].summary
+
+
+def test_an_unknown_target_is_named_with_the_known_ones() -> None:
+    with pytest.raises(ParameterError, match="unknown export 'excel'; available are rules, sql, onnx"):
+        export_model(random_model(1), "excel")
+
+
+def test_an_unknown_option_is_named_with_the_known_ones() -> None:
+    with pytest.raises(ParameterError, match="export 'sql' has no option dialekt; it takes dialect, form, table"):
+        export_model(random_model(1), "sql", dialekt="duckdb")
+    with pytest.raises(ParameterError, match="export 'python' has no option form; it takes none"):
+        export_model(random_model(1), "python", form="x")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_half_a_surrogate_pair_is_refused(target: str) -> None:
+    bins = FeatureBins((NumberBins("score", ()), CategoryBins("text", ("\ud800",))))
+    with pytest.raises(ParameterError, match=r"feature 'text' holds '\\ud800', which is not valid Unicode"):
+        export_model(CalibrationEnsemble("score", "odds", bins, ()), target)
+
+
+def test_exports_need_no_optional_package_but_their_own() -> None:
+    program = (
+        "import sys; import mbct.export.registry as r; from builders import random_model; m = random_model(1)\n"
+        "[r.export_model(m, t) for t in r.TARGETS if t != 'onnx']\n"
+        "print(sorted(set(sys.modules) & {'onnx', 'lightgbm', 'duckdb', 'sqlglot', 'sklearn', 'pandas', 'pyspark'}))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=TESTS)
+    assert result.stdout.strip() == "[]"

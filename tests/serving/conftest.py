@@ -1,0 +1,181 @@
+"""The real things: redis-server and the service itself, each in a process of its own."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from builders import random_model
+from mbct.boosting.document import dump_document
+
+
+def content_of(model):
+    """The model file's bytes of an ensemble."""
+    return dump_document({"method": "mbct", "state": {"model": model.to_dict()}})
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, seconds=15.0, what="the condition"):
+    """Poll until ``condition()`` is true; its last value."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if found := condition():
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"{what} did not come true within {seconds} s")
+
+
+class RedisServer:
+    """A redis-server with an append-only file, which can be killed and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port, self.process = folder, free_port(), None
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self):
+        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)]
+        command += ["--appendonly", "yes", "--appendfsync", "always", "--save", ""]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        wait_until(self._answers, what="redis-server")
+
+    def _answers(self):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
+
+
+class Service:
+    """`serve(...)` in a process of its own, its log in a file."""
+
+    def __init__(self, folder: Path, arguments: str, port=None) -> None:
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log_file = folder / f"service-{self.port}-{time.monotonic_ns()}.log"
+        code = (
+            "from pathlib import Path; from mbct.serving.options import *; from mbct.serving.server import serve; "
+            f"serve({arguments}, options=ServiceOptions(port={self.port}, poll_seconds=0.1, token=TOKEN, "
+            "limits=LIMITS, feedback=FEEDBACK))"
+        )
+        self.code = code
+        self.folder = folder
+        self.process = None
+
+    def start(self, token=None, limits="Limits()", feedback="FeedbackOptions()", ready=True, path=None):
+        code = self.code.replace("TOKEN", repr(token)).replace("LIMITS", limits).replace("FEEDBACK", feedback)
+        source = str(Path(__file__).resolve().parents[2] / "src")
+        environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{path}" if path else source}
+        with self.log_file.open("ab") as log:
+            self.process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env=environment)
+        try:
+            wait_until(lambda: self._answers(b"200" if ready else b""), 40, "the service")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; log: {self.log}") from error
+        return self
+
+    def _answers(self, status):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the service ended: {self.log}")
+        with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            return status in connection.recv(64)
+
+    @property
+    def log(self):
+        return self.log_file.read_text()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=30)
+        return self.process.returncode
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not installed (Debian package redis-server)")
+    pytest.importorskip("redis")
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def start_service(tmp_path):
+    """Start services that are stopped at the end."""
+    pytest.importorskip("uvicorn")
+    started = []
+
+    def start(arguments, port=None, **settings):
+        service = Service(tmp_path, arguments, port)
+        started.append(service)
+        return service.start(**settings)
+
+    yield start
+    for service in started:
+        service.stop()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """One service with a random model, shared by a module's tests; ``service.model`` is its ensemble."""
+    pytest.importorskip("uvicorn")
+    folder = tmp_path_factory.mktemp("service")
+    model = random_model(1, n_trees=4)
+    (folder / "model.json").write_bytes(content_of(model))
+    started = Service(folder, repr(str(folder / "model.json")))
+    started.model = model
+    yield started.start(
+        feedback="FeedbackOptions(segment='text_1', segments=3)",
+        limits="Limits(rows=500, body_bytes=200_000, body_seconds=1, header_seconds=1)",
+    )
+    started.stop()
+
+
+@pytest.fixture
+def content():
+    """The function that writes an ensemble as a model file's bytes."""
+    return content_of
+
+
+@pytest.fixture
+def eventually():
+    """The function that waits for a condition."""
+    return wait_until
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    """A model file of a random model."""
+    path = tmp_path / "model.json"
+    path.write_bytes(content_of(random_model(1, n_trees=4)))
+    return path

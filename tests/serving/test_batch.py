@@ -1,0 +1,95 @@
+"""The batch scorer agrees with the reference for dicts, columns and Arrow."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import random_model, random_rows
+from mbct.engines.columns import read_columns
+from mbct.engines.memory import encode
+from mbct.errors import DataError
+from mbct.serving.batch import BatchScorer
+from mbct.serving.row import RowScorer
+
+
+def reference(model, columns):
+    score = np.array(columns["score"], dtype=float)
+    return model.calibrate_codes(encode(read_columns(columns), model.bins, score), score)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), pattern=st.sampled_from(["odds", "linear"]), n_features=st.integers(0, 8))
+def test_every_form_equals_the_reference(seed, pattern, n_features):
+    pa = pytest.importorskip("pyarrow")
+    model = random_model(seed, pattern, 4, n_features)
+    columns = random_rows(seed + 1, model, 80)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    expected = reference(model, columns)
+    scorer = BatchScorer(model)
+    table = pa.table(columns)
+    encoded = pa.table(
+        {k: table[k].combine_chunks().dictionary_encode() if k != "score" else table[k] for k in columns}
+    )
+    for got in (
+        scorer.score_rows(rows),
+        scorer.score_mapping(columns),
+        scorer.score_mapping(
+            {k: np.array(v, dtype=object) for k, v in columns.items() if k != "score"}
+            | {"score": np.array(columns["score"])}
+        ),
+        scorer.score_arrow(table),
+        scorer.score_arrow(table.to_batches()[0]),
+        scorer.score_arrow(encoded),
+    ):
+        np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-30, 30),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.sampled_from("ab"),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 1000), data=st.data())
+def test_mixed_values_score_as_single_rows_do(seed, data):
+    model = random_model(seed, n_trees=5)
+    names = model.bins.names[1:]
+    rows = data.draw(
+        st.lists(
+            st.fixed_dictionaries({"score": st.floats(0, 1), **dict.fromkeys(names, VALUES)}), min_size=1, max_size=6
+        )
+    )
+    single = RowScorer(model)
+    np.testing.assert_allclose(
+        BatchScorer(model).score_rows(rows), [single.score_row(row) for row in rows], rtol=0, atol=1e-12
+    )
+
+
+def test_unseen_values_are_counted_by_feature():
+    model = random_model(7)
+    rows = 3
+    columns = {"score": [0.5] * rows, "number 0": [1.0] * rows, "text_1": ["never", None, "ever"]}
+    columns |= {"whole_2": [None] * rows, "flag_3": [True] * rows}
+    scored = BatchScorer(model).score_columns([columns[name] for name in model.bins.names])
+    assert scored.unseen == {"text_1": 2}
+
+
+def test_faults_are_named():
+    scorer = BatchScorer(random_model(7, n_features=1))
+    with pytest.raises(DataError, match="row 1 has no 'number 0'"):
+        scorer.score_rows([{"score": 0.1, "number 0": 1}, {"score": 0.1}])
+    with pytest.raises(DataError, match="column 'number 0' is missing"):
+        scorer.score_mapping({"score": [0.1]})
+    with pytest.raises(DataError, match="number 0 has 2 rows where score has 1"):
+        scorer.score_mapping({"score": [0.1], "number 0": [1, 2]})
+    with pytest.raises(DataError, match="None in row 1"):
+        scorer.score_mapping({"score": [0.1, None], "number 0": [1, 2]})
+    with pytest.raises(DataError, match=r"outside \[0, 1\]: 2 in row 0"):
+        scorer.score_mapping({"score": [2], "number 0": [1]})

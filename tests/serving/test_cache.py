@@ -1,0 +1,195 @@
+"""Versions, pointer, rollback and rules in a real Redis."""
+
+import importlib.util
+import random
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from builders import random_model, random_rows
+from mbct.boosting.document import dump_document
+from mbct.errors import ModelFileError, ParameterError, StorageError
+from mbct.serving.batch import BatchScorer
+from mbct.serving.cache import ModelCache, publish, rollback, version_of
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "redis_rules_client.py"
+
+
+def content(seed, **kwargs):
+    return dump_document({"method": "mbct", "state": {"model": random_model(seed, **kwargs).to_dict()}})
+
+
+@pytest.fixture
+def cache(redis_server):
+    with ModelCache(redis_server.url, "ctr") as opened:
+        yield opened
+
+
+def test_publish_read_and_list(cache):
+    assert cache.current() is None
+    with pytest.raises(StorageError, match="no model yet"):
+        cache.read()
+    first = cache.publish(content(1), note="Monday")
+    second = cache.publish(content(2))
+    assert cache.current() == second == version_of(content(2))
+    assert cache.read() == content(2)
+    assert cache.read(first) == content(1)
+    listed = cache.versions()
+    assert [(v.version, v.current, v.note) for v in listed] == [(second, True, ""), (first, False, "Monday")]
+    assert listed[0].size == len(content(2))
+    assert listed[0].published > listed[1].published
+
+
+def test_the_same_content_is_the_same_version(cache):
+    assert cache.publish(content(1)) == cache.publish(content(1))
+    assert len(cache.versions()) == 1
+    with pytest.raises(StorageError, match="no earlier version"):
+        cache.rollback()
+    assert cache.current() == version_of(content(1))
+
+
+def test_rollback_goes_back_step_by_step_and_to_any_version(redis_server, tmp_path):
+    path = tmp_path / "model.json"
+    versions = []
+    for seed in range(4):
+        path.write_bytes(content(seed))
+        versions.append(publish(path, redis_server.url, name="ctr"))
+    assert rollback(redis_server.url, name="ctr") == versions[2]
+    assert rollback(redis_server.url, name="ctr") == versions[1]
+    assert rollback(redis_server.url, name="ctr", to=versions[3]) == versions[3]
+    assert rollback(redis_server.url, name="ctr") == versions[1]
+    with pytest.raises(StorageError, match=r"no version 'feed'; it has \["):
+        rollback(redis_server.url, name="ctr", to="feed")
+
+
+def test_old_versions_are_deleted_with_their_rules_but_never_the_last_two(cache, redis_server):
+    versions = [cache.publish(content(seed), keep=3) for seed in range(6)]
+    assert {v.version for v in cache.versions()} == set(versions[-3:])
+    assert not any(v in key.decode() for v in versions[:3] for key in cache._client.keys("*"))
+    cache.rollback(to=versions[3])
+    cache.publish(content(9), keep=2)
+    assert versions[3] in {v.version for v in cache.versions()}
+    assert cache.rollback() == versions[3]
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff", b'{"format": "mbct-calibrator", "version": 99}'])
+def test_no_bad_model_can_be_published(cache, damage):
+    good = cache.publish(content(1))
+    with pytest.raises(ModelFileError):
+        cache.publish(damage)
+    assert cache.current() == good
+
+
+def test_damaged_content_is_found_by_its_checksum(cache):
+    version = cache.publish(content(1))
+    cache._client.hset(f"mbct:{{ctr}}:model:{version}", "content", content(1)[:-10])
+    with pytest.raises(ModelFileError, match=f"version {version} .* is damaged"):
+        cache.read()
+    assert cache.publish(content(1)) == version
+    assert cache.read() == content(1)
+
+
+def test_readers_see_whole_versions_while_writers_publish_and_roll_back(redis_server):
+    known = {version_of(content(seed)): content(seed) for seed in range(5)}
+    with ModelCache(redis_server.url, "ctr") as cache:
+        cache.publish(content(0), rules=False)
+        cache.publish(content(1), rules=False)
+    done, faults = threading.Event(), []
+
+    def write(seed):
+        draw = random.Random(seed)
+        with ModelCache(redis_server.url, "ctr") as cache:
+            while not done.is_set():
+                if draw.random() < 0.7:
+                    cache.publish(content(draw.randrange(5)), rules=False)
+                else:
+                    try:
+                        cache.rollback()
+                    except StorageError as error:
+                        if "no earlier version" not in str(error):
+                            faults.append(error)
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
+    for writer in writers:
+        writer.start()
+    with ModelCache(redis_server.url, "ctr") as reader:
+        for _ in range(300):
+            version = reader.current()
+            if known.get(version) != reader.read(version):
+                faults.append(version)
+    done.set()
+    for writer in writers:
+        writer.join()
+    assert faults == []
+
+
+def test_a_listener_hears_of_moves(cache, redis_server):
+    listener = cache.listener()
+    assert listener.wait(0.05) is False
+    with ModelCache(redis_server.url, "ctr") as other:
+        other.publish(content(1))
+    assert any(listener.wait(0.5) for _ in range(4))
+    listener.close()
+
+
+def test_redis_killed_loses_no_published_version(cache, redis_server):
+    version = cache.publish(content(1))
+    redis_server.kill()
+    with pytest.raises(StorageError, match=r"the cache 'ctr' at redis://127.0.0.1:\d+ cannot be reached"):
+        cache.current()
+    redis_server.start()
+    assert cache.read(version) == content(1)
+
+
+def test_bad_names_and_addresses_are_refused():
+    pytest.importorskip("redis")
+    with pytest.raises(ParameterError, match="name='a b'"):
+        ModelCache("redis://127.0.0.1", "a b")
+    with pytest.raises(ParameterError, match="address is not understood"):
+        ModelCache("http://127.0.0.1")
+    with pytest.raises(StorageError, match="cannot be reached") as caught:
+        publish(content(1), "redis://me:secret@127.0.0.1:1")
+    assert "secret" not in str(caught.value)
+
+
+def example():
+    spec = importlib.util.spec_from_file_location("redis_rules_client", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("pattern", ["odds", "linear"])
+def test_a_client_of_plain_commands_agrees(redis_server, pattern):
+    import redis
+
+    client = redis.Redis.from_url(redis_server.url, decode_responses=True)
+    for seed in range(3):
+        model = random_model(seed, pattern, n_trees=3 if seed else 0)
+        version = publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), redis_server.url)
+        columns = random_rows(seed, model, 40)
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        answers = [example().calibrate(client, "default", row) for row in rows]
+        np.testing.assert_allclose([q for q, _ in answers], BatchScorer(model).score_rows(rows), rtol=0, atol=1e-12)
+        assert {v for _, v in answers} == {version}
+    client.close()
+
+
+def test_the_example_runs_by_itself(redis_server):
+    model = random_model(1, n_features=1)
+    version = publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), redis_server.url)
+    command = [sys.executable, str(EXAMPLE), redis_server.url, "default", '{"score": 0.2, "number 0": 3}']
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert float(printed[0]) == pytest.approx(BatchScorer(model).score_rows([{"score": 0.2, "number 0": 3}])[0])
+    assert printed[1] == version
+
+
+def test_rules_can_be_read_in_words(cache):
+    version = cache.publish(content(1))
+    rules = [v for k, v in cache._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k]
+    assert rules
+    assert all(rule.startswith(b"if ") for rule in rules)

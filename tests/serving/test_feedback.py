@@ -1,0 +1,225 @@
+"""Outcomes are joined once, survive a restart, and reach the sink exactly once."""
+
+import contextlib
+import logging
+import subprocess
+
+import numpy as np
+import pytest
+
+from builders import random_model, random_rows
+from mbct.errors import ParameterError, StorageError
+from mbct.serving.batch import BatchScorer
+from mbct.serving.feedback import FeedbackLoop
+from mbct.serving.options import FeedbackOptions
+
+NOON = 1_700_000_100.0
+
+
+class Store:
+    """A sink that keeps cells by batch id and can fail, before or after it has kept them."""
+
+    def __init__(self):
+        self.batches, self.fail = {}, ""
+
+    def append(self, cells, batch_id):
+        if self.fail == "before":
+            raise OSError("the store is away")
+        self.batches.setdefault(batch_id, cells)
+        if self.fail == "after":
+            raise OSError("the connection broke")
+
+    def total(self, name):
+        return sum(float(getattr(cells.total, name)) for cells in self.batches.values())
+
+
+def fill(path):
+    """Write until the disk is full."""
+    with contextlib.suppress(OSError), path.open("wb", buffering=0) as handle:
+        while handle.write(b"x" * 512):
+            pass
+
+
+class Clock:
+    def __init__(self):
+        self.now = NOON
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def score(loop, model, ids, seed=3):
+    columns = random_rows(seed, model, len(ids))
+    scored = BatchScorer(model).score_columns([columns[name] for name in model.bins.names])
+    loop.remember(model.bins, ids, scored)
+    return scored
+
+
+def test_cells_in_the_sink_are_those_of_the_joined_rows(tmp_path, clock):
+    model, store = random_model(1), Store()
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path), store, clock)
+    ids = [str(i) for i in range(100)]
+    scored = score(loop, model, ids)
+    labels = np.arange(100) % 3 == 0
+    assert loop.join([(i, int(y)) for i, y in zip(ids[:80], labels, strict=False)]).joined == 80
+    loop.seal()
+    assert loop.flush() == 1
+    assert loop.flush() == 0
+    (batch_id,) = store.batches
+    assert batch_id.startswith("2023-11-14-")
+    assert store.batches[batch_id].fingerprint == model.bins.fingerprint
+    assert store.total("count") == 80
+    assert store.total("label") == labels[:80].sum()
+    assert store.total("pred") == pytest.approx(scored.score[:80].sum())
+    loop.close()
+
+
+def test_batches_are_split_by_day_and_by_bins(tmp_path, clock):
+    store = Store()
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path, remember_seconds=10 * 86_400), store, clock)
+    first, second = random_model(1), random_model(2)
+    score(loop, first, ["a", "b"])
+    score(loop, second, ["c"])
+    loop.join([("a", 1), ("c", 1)])
+    clock.now += 86_400
+    loop.join([("b", 0)])
+    loop.seal()
+    assert loop.flush() == 3
+    assert sorted(batch_id[:10] for batch_id in store.batches) == ["2023-11-14", "2023-11-14", "2023-11-15"]
+    loop.close()
+
+
+def test_a_restart_forgets_nothing_and_counts_nothing_twice(tmp_path, clock):
+    model, store, options = random_model(1), Store(), FeedbackOptions(folder=tmp_path)
+    loop = FeedbackLoop(options, store, clock)
+    score(loop, model, ["a", "b", "c", "d"])
+    loop.join([("a", 1)])
+    loop.seal()
+    loop.flush()
+    loop.join([("b", 0)])
+    loop.close()
+    clock.now += 60
+    again = FeedbackLoop(options, store, clock)
+    assert again.waiting == 2
+    assert again.join([("a", 1), ("b", 1), ("c", 1)]).unknown == ("a", "b")
+    assert {m.outcomes for m in again.live()} == {3}
+    again.seal()
+    again.flush()
+    assert (store.total("count"), store.total("label")) == (3, 2)
+    again.close()
+
+
+@pytest.mark.parametrize("fail", ["before", "after"])
+def test_a_failing_sink_gets_every_outcome_exactly_once(tmp_path, clock, fail):
+    model, store = random_model(1), Store()
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path), store, clock)
+    score(loop, model, ["a", "b", "c"])
+    loop.join([("a", 1)])
+    store.fail = fail
+    loop.seal()
+    with pytest.raises(OSError, match=r"away|broke"):
+        loop.flush()
+    loop.join([("b", 0)])
+    store.fail = ""
+    loop.seal()
+    loop.flush()
+    assert store.total("count") == 2
+    loop.close()
+
+
+def test_a_torn_last_line_is_passed_over(tmp_path, clock):
+    options = FeedbackOptions(folder=tmp_path)
+    loop = FeedbackLoop(options, None, clock)
+    score(loop, random_model(1), ["a", "b"])
+    loop.join([("a", 1)])
+    loop.close()
+    for path in [*tmp_path.glob("scores-*"), *tmp_path.glob("outcomes-*")]:
+        path.write_bytes(path.read_bytes() + b'["torn", 1.0, "x')
+    again = FeedbackLoop(options, None, clock)
+    assert again.waiting == 1
+    assert again.join([("b", 1)]).joined == 1
+    again.close()
+
+
+def test_scores_are_forgotten_by_number_and_by_age(clock):
+    loop = FeedbackLoop(FeedbackOptions(remembered=3, remember_seconds=100), None, clock)
+    model = random_model(1)
+    score(loop, model, ["a", "b", "c", "d"])
+    assert loop.join([("a", 1)]).unknown == ("a",)
+    assert loop.waiting == 3
+    clock.now += 101
+    assert loop.join([("b", 1)]).unknown == ("b",)
+    assert loop.waiting == 0
+
+
+def test_old_files_of_scores_are_deleted(tmp_path, clock):
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path, remember_seconds=3600), None, clock)
+    score(loop, random_model(1), ["a"])
+    clock.now = 2_000_000_000.0
+    score(loop, random_model(1), ["b"])
+    assert len(list(tmp_path.glob("scores-*"))) == 1
+    loop.close()
+
+
+def test_an_id_scored_again_waits_with_its_newest_score(clock):
+    loop = FeedbackLoop(FeedbackOptions(), None, clock)
+    score(loop, random_model(1), ["a", "b"])
+    score(loop, random_model(1), ["a"])
+    assert loop.waiting == 2
+    assert loop.join([("a", 1), ("b", 1)]).joined == 2
+
+
+def test_a_folder_serves_one_service_and_a_sink_needs_one(tmp_path, clock):
+    options = FeedbackOptions(folder=tmp_path)
+    loop = FeedbackLoop(options, None, clock)
+    with pytest.raises(ParameterError, match="another service uses"):
+        FeedbackLoop(options, None, clock)
+    loop.close()
+    FeedbackLoop(options, None, clock).close()
+    with pytest.raises(ParameterError, match="need a journal"):
+        FeedbackLoop(FeedbackOptions(), Store())
+
+
+def test_alarms_are_logged_once(clock, caplog):
+    loop = FeedbackLoop(FeedbackOptions(segment="text_1", segments=1), None, clock)
+    ids = [str(i) for i in range(3000)]
+    score(loop, random_model(1), ids)
+    loop.join([(i, 0) for i in ids])
+    with caplog.at_level(logging.WARNING, "mbct.serving"):
+        loop.live()
+        loop.live()
+    assert sum("segment all" in message and "over 1h" in message for message in caplog.messages) == 1
+
+
+def test_a_full_disk_refuses_outcomes_and_loses_none(tmp_path, clock, caplog):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        options, store = FeedbackOptions(folder=folder), Store()
+        loop = FeedbackLoop(options, store, clock)
+        score(loop, random_model(1), ["a", "b"])
+        loop.join([("a", 1)])
+        filler = folder / "filler"
+        fill(filler)
+        many = [str(i) for i in range(400)]
+        score(loop, random_model(1), many)
+        assert "in memory alone" in caplog.text
+        with pytest.raises(StorageError, match="No space left"):
+            loop.join([(i, 1) for i in many])
+        assert loop.waiting == 401
+        filler.unlink()
+        assert loop.join([(i, 1) for i in [*many, "b"]]).joined == 401
+        loop.seal()
+        loop.flush()
+        assert store.total("count") == 402
+        loop.close()
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -1,0 +1,261 @@
+"""The running service: swaps under load, deaths, draining, tokens."""
+
+import asyncio
+import json
+import random
+import threading
+import time
+
+import httpx
+import pytest
+
+from builders import random_model, random_rows
+from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, StorageError
+from mbct.files import write_atomically
+from mbct.serving import serve
+from mbct.serving.batch import BatchScorer
+from mbct.serving.cache import ModelCache, version_of
+from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
+
+
+class Load:
+    """Connections that score one row after another and check every answer against the model it names."""
+
+    def __init__(self, port, models, n_connections=32):
+        self.port, self.n_connections = port, n_connections
+        row_columns = random_rows(11, models[0], 1)
+        self.row = {name: values[0] for name, values in row_columns.items()}
+        self.row = {name: self.row.get(name) for name in {n for model in models for n in model.bins.names}}
+        self.expected = {}
+        self.answers, self.faults, self.versions, self.latest = 0, [], set(), None
+        self.stopped = threading.Event()
+
+    def expect(self, content, model):
+        self.expected[version_of(content)] = float(BatchScorer(model).score_rows([self.row])[0])
+
+    async def _connection(self):
+        body = json.dumps({"rows": [self.row]}).encode()
+        head = b"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        request = head % len(body) + body
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        while not self.stopped.is_set():
+            writer.write(request)
+            answer = await reader.readuntil(b"}")
+            status, _, payload = answer.partition(b"\r\n\r\n")
+            self.answers += 1
+            if b" 200 " not in status.partition(b"\r\n")[0]:
+                self.faults.append(answer)
+                continue
+            told = json.loads(payload)
+            self.latest = told["model"]
+            self.versions.add(self.latest)
+            if abs(told["calibrated"][0] - self.expected[told["model"]]) > 1e-12:
+                self.faults.append(told)
+        writer.close()
+
+    async def _all(self):
+        results = await asyncio.gather(*(self._connection() for _ in range(self.n_connections)), return_exceptions=True)
+        self.broken = [result for result in results if result is not None]
+
+    def run_in_thread(self):
+        thread = threading.Thread(target=lambda: asyncio.run(self._all()))
+        thread.start()
+        return thread
+
+
+@pytest.mark.slow
+def test_a_hundred_swaps_under_load_fail_no_request_and_mix_no_answer(start_service, redis_server, content, eventually):
+    models = [random_model(7, n_trees=n) for n in range(1, 6)]
+    contents = [content(model) for model in models]
+    with ModelCache(redis_server.url) as cache:
+        cache.publish(contents[0])
+        service = start_service(repr(redis_server.url))
+        load = Load(service.port, models)
+        for one, model in zip(contents, models, strict=True):
+            load.expect(one, model)
+        thread = load.run_in_thread()
+        began = time.monotonic()
+        draw = random.Random(0)
+        swaps = 0
+        while swaps < 100 and time.monotonic() - began < 19:
+            before = cache.current()
+            version = cache.publish(draw.choice([c for c in contents if version_of(c) != before]), rules=False)
+            eventually(lambda v=version: load.latest == v, what="the swap")
+            swaps += 1
+        load.stopped.set()
+        thread.join()
+        assert swaps == 100
+        assert (load.faults, load.broken) == ([], [])
+        assert len(load.versions) == 5
+        assert load.answers > 1000
+        assert service.log.count("in place of") == 100
+
+
+@pytest.mark.slow
+def test_redis_and_corruption_under_load_never_stop_the_service(start_service, redis_server, content, eventually):
+    model, other = random_model(7, n_trees=2), random_model(7, n_trees=3)
+    with ModelCache(redis_server.url) as cache, httpx.Client() as client:
+        first = cache.publish(content(model))
+        service = start_service(repr(redis_server.url))
+        load = Load(service.port, [model, other], n_connections=8)
+        load.expect(content(model), model)
+        load.expect(content(other), other)
+        thread = load.run_in_thread()
+        redis_server.kill()
+        ready = f"{service.url}/readyz"
+        told = eventually(lambda: (t := client.get(ready).json())["status"] == "degraded" and t, what="degradation")
+        assert told["model"] == first
+        assert "cannot be reached" in told["problem"]
+        assert "mbct_model_source_up 0" in client.get(f"{service.url}/metrics").text
+        redis_server.start()
+        eventually(lambda: client.get(ready).json()["status"] == "ready", what="recovery")
+        corrupt = content(other)[:-30]
+        version = version_of(corrupt)
+        cache._client.hset(f"mbct:{{default}}:model:{version}", mapping={"content": corrupt})
+        cache._client.set("mbct:{default}:current", version)
+        eventually(lambda: "mbct_model_refused_total 1" in client.get(f"{service.url}/metrics").text, what="refusal")
+        assert client.get(ready).json()["model"] == first
+        second = cache.publish(content(other))
+        eventually(lambda: client.get(ready).json()["model"] == second, what="the good model")
+        cache.rollback(to=first)
+        eventually(lambda: client.get(ready).json()["model"] == first, what="the rollback")
+        load.stopped.set()
+        thread.join()
+        assert (load.faults, load.broken) == ([], [])
+        assert f"model {first} keeps serving" in service.log
+        assert "is damaged" in service.log
+        assert "Traceback" not in service.log
+
+
+@pytest.mark.slow
+def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_file, tmp_path):
+    folder = tmp_path / "feedback"
+    feedback = f"FeedbackOptions(folder=Path({str(folder)!r}), flush_seconds=0.3)"
+    sink = "sink=__import__('sink_of_the_test').FolderSink()"
+    arguments = f"{str(model_file)!r}, {sink}"
+    (tmp_path / "sink_of_the_test.py").write_text(
+        "import json\nfrom pathlib import Path\n\n\nclass FolderSink:\n    def append(self, cells, batch_id):\n"
+        f"        path = Path({str(tmp_path)!r}) / f'batch-{{batch_id}}.json'\n"
+        "        path.write_text(json.dumps([float(cells.total.count), float(cells.total.label)]))\n"
+    )
+    columns = random_rows(3, random_model(1, n_trees=4), 10)
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    service = start_service(arguments, feedback=feedback, path=tmp_path)
+    acknowledged = set()
+    killed = threading.Event()
+
+    def work(worker):
+        with httpx.Client(base_url=service.url) as client:
+            for turn in range(100_000):
+                ids = [f"{worker}-{turn}-{i}" for i in range(len(rows))]
+                try:
+                    client.post("/v1/score", json={"rows": rows, "ids": ids}).raise_for_status()
+                    outcomes = [{"id": i, "label": turn % 2} for i in ids]
+                    answer = client.post("/v1/outcome", json={"outcomes": outcomes}).raise_for_status().json()
+                except httpx.TransportError:
+                    killed.set()
+                    return
+                assert answer["joined"] == len(rows)
+                acknowledged.update(ids)
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    time.sleep(2.0)
+    service.kill()
+    for worker in workers:
+        worker.join()
+    assert killed.is_set()
+    again = start_service(arguments, feedback=feedback, path=tmp_path)
+    with httpx.Client(base_url=again.url) as client:
+        repeated = [{"id": i, "label": 1} for i in sorted(acknowledged)[:50]]
+        assert client.post("/v1/outcome", json={"outcomes": repeated}).json()["joined"] == 0
+    again.stop()
+    kept = sum(json.loads(path.read_text())[0] for path in tmp_path.glob("batch-*.json"))
+    in_flight = 4 * len(rows)
+    assert len(acknowledged) <= kept <= len(acknowledged) + in_flight
+    assert len(acknowledged) > 100
+
+
+def test_requests_under_way_are_finished_before_the_service_stops(start_service, model_file):
+    service = start_service(repr(str(model_file)))
+    columns = random_rows(3, random_model(1, n_trees=4), 1)
+    body = json.dumps({"columns": columns}).encode()
+    statuses = []
+
+    def slow():
+        def parts():
+            yield body[:10]
+            time.sleep(1.0)
+            yield body[10:]
+
+        headers = {"content-type": "application/json"}
+        statuses.append(httpx.post(f"{service.url}/v1/score", content=parts(), headers=headers).status_code)
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    time.sleep(0.4)
+    assert service.stop() == 0
+    thread.join()
+    assert statuses == [200]
+
+
+def test_a_token_guards_all_but_health_page_and_schema(start_service, model_file):
+    token = "a-long-enough-token"
+    service = start_service(repr(str(model_file)), token=token)
+    with httpx.Client(base_url=service.url) as client:
+        for path in ("/healthz", "/readyz", "/", "/openapi.json"):
+            assert client.get(path).status_code == 200
+        for path in ("/v1/model", "/v1/rules", "/metrics", "/v1/live"):
+            for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {token}"}):
+                refused = client.get(path, headers=header)
+                assert refused.status_code == 401
+                assert refused.headers["www-authenticate"].startswith("Bearer")
+            assert client.get(path, headers={"authorization": f"Bearer {token}"}).status_code == 200
+        assert client.post("/v1/score", json={}).status_code == 401
+        assert client.post("/v1/score", json={}, headers={"authorization": b"Bearer \xff"}).status_code == 401
+    assert token not in service.log
+
+
+def test_it_starts_without_a_model_in_redis_and_takes_the_first(start_service, redis_server, content, eventually):
+    service = start_service(repr(redis_server.url), ready=False)
+    with httpx.Client(base_url=service.url) as client, ModelCache(redis_server.url) as cache:
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/openapi.json").status_code == 200
+        refused = client.post("/v1/score", json={"rows": [{}]})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        cache.publish(content(random_model(1)))
+        eventually(lambda: client.get("/readyz").status_code == 200, what="the first model")
+
+
+def test_a_bad_start_is_one_clear_error(tmp_path, model_file):
+    pytest.importorskip("uvicorn")
+    with pytest.raises(StorageError, match="cannot read"):
+        serve(tmp_path / "absent.json")
+    bad = tmp_path / "bad.json"
+    write_atomically(bad, b"{}")
+    with pytest.raises(ModelFileError, match=r"bad\.json"):
+        serve(bad)
+    with pytest.raises(ParameterError, match="last_good"):
+        serve(model_file, last_good=tmp_path / "copy")
+
+
+def test_options_are_checked():
+    for wrong in (
+        lambda: ServiceOptions(port=70_000),
+        lambda: ServiceOptions(token="short"),
+        lambda: ServiceOptions(poll_seconds=0),
+        lambda: Limits(rows=0),
+        lambda: FeedbackOptions(segments=0),
+    ):
+        with pytest.raises(ParameterError):
+            wrong()
+    assert "a-long-enough-token" not in repr(ServiceOptions(token="a-long-enough-token"))
+    assert ServiceOptions().host == "127.0.0.1"
+
+
+def test_missing_packages_are_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
+    with pytest.raises(MissingDependencyError, match=r"mbct\[serve\]"):
+        serve("model.json")
