@@ -14,7 +14,7 @@ Run = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Test:
+class CodeTest:
     """Whether the code of ``feature`` lies in one of ``runs``, and what follows if it does and if not."""
 
     feature: int
@@ -23,7 +23,7 @@ class Test:
     outside: "Decision"
 
 
-Decision = float | Test
+Decision = float | CodeTest
 """The step where a row stops, or a test that leads on."""
 
 
@@ -44,7 +44,7 @@ def tree_decision(tree: CalibrationTree, n_codes: tuple[int, ...]) -> Decision:
             cover = [(0, scattered.pop())]  # every other code was tested for before
         decision = _by_interval(feature, cover, own, at)
         for child in scattered:
-            decision = Test(feature, tuple(runs[child]), at(child), decision)
+            decision = CodeTest(feature, tuple(runs[child]), at(child), decision)
         return decision
 
     return at(0)
@@ -68,8 +68,7 @@ def _runs_of_children(table: np.ndarray) -> dict[int, list[Run]]:
 def _cover(runs: dict[int, list[Run]]) -> list[tuple[int, int]]:
     """(last code, child) of consecutive segments, in rising order; neighbours with one child are joined."""
     ordered = sorted((last, child) for child, found in runs.items() for _, last in found)
-    following = [child for _, child in ordered[1:]] + [None]
-    return [segment for segment, after in zip(ordered, following, strict=True) if segment[1] != after]
+    return [segment for i, segment in enumerate(ordered) if i + 1 == len(ordered) or segment[1] != ordered[i + 1][1]]
 
 
 def _by_interval(feature: int, cover: list[tuple[int, int]], own: float, at: Callable[[int], Decision]) -> Decision:
@@ -80,7 +79,7 @@ def _by_interval(feature: int, cover: list[tuple[int, int]], own: float, at: Cal
     middle = (len(cover) - 1) // 2
     lower, upper = cover[: middle + 1], cover[middle + 1 :]
     up_to = ((0, cover[middle][0]),)
-    return Test(feature, up_to, _by_interval(feature, lower, own, at), _by_interval(feature, upper, own, at))
+    return CodeTest(feature, up_to, _by_interval(feature, lower, own, at), _by_interval(feature, upper, own, at))
 
 
 def balanced(terms: Sequence[Term], join: Callable[[Term, Term], Term]) -> Term:
@@ -94,7 +93,7 @@ def balanced(terms: Sequence[Term], join: Callable[[Term, Term], Term]) -> Term:
 def total_sql(terms: Sequence[Decision], column: Callable[[int], str], *, product: bool) -> str:
     """Sum or product of all terms as SQL; ``column`` quotes the code column of a feature.
 
-    >>> total_sql([Test(1, ((0, 3),), 0.5, -1.0)], lambda j: f"c{j}", product=False)
+    >>> total_sql([CodeTest(1, ((0, 3),), 0.5, -1.0)], lambda j: f"c{j}", product=False)
     'CASE WHEN c1 <= 3 THEN 0.5e0 ELSE -1.0e0 END'
     """
     sign = "*" if product else "+"

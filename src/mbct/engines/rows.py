@@ -34,12 +34,9 @@ class Rows:
 def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score, label, *([] if weight is None else [weight]), *features])
-    schema = source.frame.collect_schema()
     for role, name in (("score", score), ("label", label), ("weight", weight)):
-        if name is not None and not (schema[name].is_numeric() or isinstance(schema[name], nw.Boolean)):
-            raise DataError(
-                f"{role} column {name!r} must be numeric, but it is {schema[name]}; convert the column first"
-            )
+        if name is not None:
+            require_number(source, name, role)
     frame = source.frame.select(
         number(score).alias(P),
         number(label).alias(Y),
@@ -58,6 +55,13 @@ def require(source: LazySource, names: Sequence[str]) -> None:
     if missing := [name for name in names if name not in present]:
         plural = "columns are" if len(missing) > 1 else "column is"
         raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")
+
+
+def require_number(source: LazySource, name: str, role: str) -> None:
+    """Raise unless a column holds numbers or booleans."""
+    dtype = source.frame.collect_schema()[name]
+    if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean)):
+        raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
 
 
 def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:

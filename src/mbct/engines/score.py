@@ -13,7 +13,7 @@ from mbct.engines.decisions import tree_decision
 from mbct.engines.encode import with_codes
 from mbct.engines.expressions import log_odds, number, probability_of
 from mbct.engines.memory import encode
-from mbct.engines.rows import P, code_column, require
+from mbct.engines.rows import P, code_column, require, require_number
 from mbct.engines.source import LazySource, open_source
 from mbct.errors import DataError, ParameterError
 from mbct.validation import FloatArray, as_probabilities
@@ -75,6 +75,7 @@ def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> Lazy
     """The source with a column of calibrated probabilities."""
     used = used_features(ensemble)
     require(source, [ensemble.score, *(ensemble.bins[j].name for j in sorted(used - {0}))])
+    require_number(source, ensemble.score, "score")
     names = source.names
     if not ensemble.trees:
         return source.with_frame(source.frame.with_columns(number(ensemble.score).alias(name)))

@@ -84,6 +84,6 @@ def _cell_level(
         return "cell"
     raise DataError(
         f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or "
-        "bins (number_bins, score_bins), fit on a sample, take preset='paper' which grows level by level in the "
-        "engine, or insist with strategy='cells'"
+        "bins (number_bins, score_bins), fit on a sample, take preset='paper', which can grow in the engine, "
+        "or insist with strategy='cells'"
     )

@@ -1,0 +1,73 @@
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from mbct import MBCTCalibrator, engines
+from mbct.calibrators.persistence import dumps
+from mbct.errors import DataError, ParameterError
+
+FAST = {"max_trees": 10, "n_folds": 2}
+
+
+@pytest.fixture
+def rows() -> pl.DataFrame:
+    rng = np.random.default_rng(8)
+    n = 3000
+    site = rng.choice(["a", "b"], n)
+    p = rng.beta(1.0, 3.0, n).round(2)
+    y = (rng.random(n) < np.clip(p * np.where(site == "a", 1.5, 0.5), 0, 1)).astype(int)
+    return pl.DataFrame({"p": p, "site": site, "y": y})
+
+
+def test_probabilities_of_a_path_come_in_the_order_of_its_rows(tmp_path: Path, rows: pl.DataFrame) -> None:
+    rows.write_csv(tmp_path / "rows.csv")
+    fitted = MBCTCalibrator(score="p", **FAST).fit(str(tmp_path / "rows.csv"), "y")
+    expected = MBCTCalibrator(score="p", **FAST).fit(rows, "y")
+    assert dumps(fitted) == dumps(expected)
+    assert fitted.feature_names_in_.tolist() == ["p", "site"]
+    np.testing.assert_array_equal(fitted.predict_proba(tmp_path / "rows.csv"), expected.predict_proba(rows))
+    np.testing.assert_array_equal(fitted.predict(tmp_path / "rows.csv"), expected.predict(rows))
+
+
+def test_cells_of_equal_scores_give_the_model_of_their_rows(rows: pl.DataFrame) -> None:
+    bins = engines.fit_bins(rows, score="p", label="y")
+    cells = engines.aggregate(rows, bins, label="y", level="score")
+    fitted = MBCTCalibrator(**FAST).fit_cells(cells, bins)
+    expected = MBCTCalibrator(score="p", **FAST).fit(rows, "y")
+    assert fitted.model_.to_dict() == expected.model_.to_dict()
+    np.testing.assert_array_equal(fitted.calibrate(rows), expected.calibrate(rows))
+
+
+def test_what_an_engine_cannot_be_given_is_named(rows: pl.DataFrame) -> None:
+    lazy = rows.lazy()
+    with pytest.raises(DataError, match="need the names of columns"):
+        MBCTCalibrator(score="p").fit(lazy, rows["y"])
+    with pytest.raises(DataError, match="need the names of columns"):
+        MBCTCalibrator().fit(lazy, "y", y_prob=rows["p"])
+    with pytest.raises(DataError, match="which column holds the prediction"):
+        MBCTCalibrator().fit(lazy, "y")
+    with pytest.raises(DataError, match="column is missing: 'q'"):
+        MBCTCalibrator(score="q").fit(lazy, "y")
+    with pytest.raises(DataError, match="column is missing: 'z'"):
+        MBCTCalibrator(score="p", features=["z"]).fit(lazy, "y")
+    with pytest.raises(DataError, match="the label is 1 in every row"):
+        MBCTCalibrator(score="p").fit(lazy.filter(pl.col("y") == 1), "y")
+    with pytest.raises(ParameterError, match="strategy='level-wise' needs preset='paper'"):
+        MBCTCalibrator(score="p", strategy="level-wise").fit(lazy, "y")
+    with pytest.raises(ParameterError, match="strategy='level-wise' needs preset='paper' and its closed-form"):
+        MBCTCalibrator(score="p", preset="paper", loss="ece", strategy="level-wise").fit(lazy, "y")
+    with pytest.raises(NotFittedError):
+        MBCTCalibrator(score="p").calibrate(lazy)
+
+
+def test_cells_must_fit_their_bins_and_hold_both_classes(rows: pl.DataFrame) -> None:
+    bins = engines.fit_bins(rows, score="p", label="y")
+    other = engines.fit_bins(rows, score="p", label="y", features=[])
+    cells = engines.aggregate(rows, bins, label="y")
+    with pytest.raises(DataError, match="were coded with bins"):
+        MBCTCalibrator().fit_cells(cells, other)
+    with pytest.raises(DataError, match="both classes"):
+        MBCTCalibrator().fit_cells(cells.select(cells.sums.label == 0), bins)
