@@ -22,6 +22,9 @@ $(VENV)/.test: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	touch $@
 
+demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
+	$(BIN)/mbct demo
+
 format: $(VENV)/.test  ## format and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
