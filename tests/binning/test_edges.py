@@ -63,3 +63,7 @@ def test_edges_separate_exactly_the_values_they_lie_between(values, n_bins):
     order = np.argsort(column, kind="stable")
     assert np.all(np.diff(codes[order]) >= 0)
     assert len(np.unique(codes)) == len(edges) + 1
+
+
+def test_a_frequent_value_that_closes_two_bins_at_once_makes_none_too_many():
+    assert mass_edges(np.arange(4.0), np.array([1.0, 9.0, 1.0, 1.0]), 2).tolist() == [0.5]

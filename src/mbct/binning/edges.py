@@ -49,6 +49,8 @@ def _last_of_bins(mass: FloatArray, n_bins: int) -> np.ndarray:
             n_edges += 1
             left -= gathered
             gathered = 0.0
+            if n_edges >= n_bins - 1:
+                break
         gathered += mass[i]
         if gathered >= target * (1.0 - _TIE):
             last[n_edges] = i

@@ -62,7 +62,9 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
     total = cells.total
     if total.label <= 0.0 or total.label >= total.count:
         raise DataError("the label is the same in every row: both classes are needed to see a bias")
-    prepared = Prepared(bins, cells, float(total.count), float(total.label))
+    # Cells of one score are told apart by it: their order is that of their content already, wherever they come from.
+    ordered = cells if cells.one_score else cells.canonical()
+    prepared = Prepared(bins, ordered, float(total.count), float(total.label))
     _grow(calibrator, prepared, bins.names[0], list(bins.names))
 
 
@@ -80,7 +82,7 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns:
     bins, grown_on = prepared.bins, prepared.grown_on
     calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
     if isinstance(grown_on, Cells):
-        calibrator._grow(grown_on.canonical(), chosen.growth)
+        calibrator._grow(grown_on, chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
         growth = chosen.growth.growth(prepared.mass, prepared.positives)
         trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
