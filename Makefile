@@ -34,6 +34,7 @@ test: $(VENV)/.test  ## set everything up and run every check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto
 
 reference: $(VENV)/.test  ## write docs/reference from the code
