@@ -100,8 +100,8 @@ def group_rows(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Group number of each row and one row of each group, by codes and, if given, by the exact prediction.
 
-    Groups are numbered by the hash of their content, so the numbering does not depend on the order of rows. Parts of the
-    hash space are grouped side by side; how many threads do so changes nothing.
+    Groups are numbered by the hash of their content, so the numbering does not depend on the order of rows. Parts of
+    the hash space are grouped side by side; how many threads do so changes nothing.
     """
     bits = prediction_bits(y_prob)
     if hashes is None:
