@@ -1,5 +1,6 @@
 """Cells from an engine: one GROUP BY of the codes, and an estimate of how many groups that will give."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
@@ -42,27 +43,35 @@ def cells_of_rows(coded: LazySource, bins: FeatureBins, level: CellLevel) -> Cel
         wanted = {name: wanted[name] for name in ("count", "label")}
     keys = _keys(bins, level)
     prepared = coded.frame.select(*keys, *(expression.alias(name) for name, expression in wanted.items()))
-    found = coded.engine.collect(prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in wanted)))
-    codes = np.empty((len(found), len(bins)), dtype=bins.code_type)
-    for j in range(len(bins)):
-        codes[:, j] = found[code_column(j)].to_numpy()
-    summed = {name: _floats(found, name) for name in wanted}
-    if level == "cell":
-        return Cells(codes, Sums(**summed), bins.n_codes, bins.fingerprint, one_score=False).canonical()
-    return _cells_of_scores(codes, _floats(found, P), summed["count"], summed["label"], bins)
+    grouped = prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in wanted))
+    codes, columns = _gathered(coded.engine.batches(grouped), bins, [*wanted, *([P] if level == "score" else [])])
+    # Groups are distinct already: grouping them again finds the order of their content.
+    _, order = group_rows(codes, columns.get(P))
+    codes = np.ascontiguousarray(codes[order])
+    for name in columns:
+        columns[name] = columns[name][order]  # one at a time, as there may be millions
+    sums = Sums(**columns) if level == "cell" else sums_of_equal_scores(columns["count"], columns["label"], columns[P])
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score")
 
 
-def _cells_of_scores(
-    codes: CodeMatrix, y_prob: FloatArray, count: FloatArray, label: FloatArray, bins: FeatureBins
-) -> Cells:
-    _, first = group_rows(codes, y_prob)
-    sums = sums_of_equal_scores(count[first], label[first], y_prob[first])
-    return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=True)
+def _gathered(
+    batches: Iterable[nw.DataFrame[Any]], bins: FeatureBins, names: list[str]
+) -> tuple[CodeMatrix, dict[str, FloatArray]]:
+    """Codes, in the narrowest integers, and columns of all batches."""
+    codes: list[CodeMatrix] = [np.empty((0, len(bins)), dtype=bins.code_type)]
+    parts: dict[str, list[FloatArray]] = {name: [np.empty(0)] for name in names}
+    for batch in batches:
+        narrow = np.empty((len(batch), len(bins)), dtype=bins.code_type)
+        for j in range(len(bins)):
+            narrow[:, j] = batch[code_column(j)].to_numpy()
+        codes.append(narrow)
+        for name, found in parts.items():
+            found.append(np.asarray(batch[name].to_numpy(), dtype=np.float64))
+    columns = {}
+    for name in names:
+        columns[name] = np.concatenate(parts.pop(name))
+    return np.concatenate(codes), columns
 
 
 def _keys(bins: FeatureBins, level: CellLevel) -> list[str]:
     return [code_column(j) for j in range(len(bins))] + ([P] if level == "score" else [])
-
-
-def _floats(frame: nw.DataFrame[Any], name: str) -> FloatArray:
-    return np.asarray(frame[name].to_numpy(), dtype=np.float64)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ _READERS = {
 _MOST_ENUM_VALUES = 5_000
 """Larger vocabularies are joined: an enum type of 100,000 texts takes seconds to declare."""
 _TABLE_PREFIX = "mbct_"
+_BATCH_ROWS = 500_000
 
 
 class DuckDBEngine:
@@ -43,6 +44,15 @@ class DuckDBEngine:
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as an Arrow table."""
         return frame.collect()
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """The result as Arrow tables, while DuckDB is still making it."""
+        import pyarrow as pa
+
+        native = frame.to_native()
+        read = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_record_batch
+        for batch in read(_BATCH_ROWS):
+            yield nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
 
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
         """An Arrow table."""

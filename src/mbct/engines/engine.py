@@ -1,6 +1,6 @@
 """What an engine must be able to do beyond the expressions that all of them share."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,9 @@ class Engine(Protocol):
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """Run the query and bring its result into memory."""
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """Run the query and bring its result into memory part by part, where the engine can."""
 
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A small table that can be joined with ``beside``."""

@@ -1,7 +1,7 @@
 """Polars: lazy frames, run by its streaming engine."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -21,6 +21,10 @@ class PolarsEngine:
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as a polars frame."""
         return nw.from_native(frame.to_native().collect(engine="streaming"), eager_only=True)
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """The whole result."""
+        yield self.collect(frame)
 
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
         """A frame in memory."""

@@ -1,6 +1,6 @@
 """PySpark: data frames of the user's own session; small tables are broadcast, nothing is a Python function."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -24,6 +24,10 @@ class SparkEngine:
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as an Arrow table on the driver."""
         return nw.from_native(frame.to_native().toArrow(), eager_only=True)
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """The whole result."""
+        yield self.collect(frame)
 
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A local relation, marked for broadcast."""
