@@ -112,7 +112,6 @@ def _measure(step: str, path: Path, limit: str, results: Any) -> None:
     import duckdb  # noqa: F401
     import pyarrow  # noqa: F401
 
-
     at_start = _peak()
     start = time.perf_counter()
     found = STEPS[step](path, limit)
