@@ -2,5 +2,6 @@
 
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.model_shelf import ModelShelf
+from mbct.store.sink import StoreSink
 
-__all__ = ["CellStore", "ModelShelf", "Window"]
+__all__ = ["CellStore", "ModelShelf", "StoreSink", "Window"]
