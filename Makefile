@@ -22,6 +22,9 @@ $(VENV)/.test: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	touch $@
 
+demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
+	$(BIN)/mbct demo
+
 format: $(VENV)/.test  ## format and mend what ruff can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -31,6 +34,7 @@ test: $(VENV)/.test  ## set everything up and run every check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto
 
 reference: $(VENV)/.test  ## write docs/reference from the code

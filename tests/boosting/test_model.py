@@ -139,6 +139,9 @@ def damaged(change):
         lambda c: c["trees"][0]["feature"].__setitem__(0, 77),
         lambda c: c["features"][0].update(kind="hexagon"),
         lambda c: c["trees"][0]["step"].__setitem__(0, "much"),
+        lambda c: c["trees"][0]["step"].__setitem__(0, float("nan")),
+        lambda c: c["trees"][0]["children"].__setitem__(0, []),
+        lambda c: c["trees"][0]["children"].__setitem__(0, None),
     ],
 )
 def test_damage_inside_the_model_is_refused(change):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from mbct.binning.features import FeatureBins, NumberBins
 from mbct.cells import Cells, build_cells
+from mbct.cells.group import group_rows, hash_rows
 from mbct.cells.thin import half_of, thin
 from mbct.errors import DataError
 from mbct.stats.sums import Sums
@@ -98,6 +99,18 @@ def test_weights_are_copies_and_row_order_is_free(level):
     assert np.array_equal(weighted.codes, repeated.codes)
     for name in vars(weighted.sums):
         assert getattr(weighted.sums, name) == pytest.approx(getattr(repeated.sums, name))
+
+
+def test_large_data_are_grouped_in_parts_as_small_ones_are():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 40, (250_000, 3)).astype(np.uint8)
+    group, first = group_rows(codes)
+    distinct, inverse = np.unique(codes, axis=0, return_inverse=True)
+    assert len(first) == len(distinct)
+    assert np.array_equal(codes[first][group], codes)
+    assert len(np.unique(inverse * len(first) + group)) == len(distinct)
+    hashes = hash_rows(codes[first], np.empty(0, np.uint64))
+    assert np.all(np.diff(hashes.astype(float)) >= 0)
 
 
 def test_auto_groups_only_where_it_pays():

@@ -47,7 +47,9 @@ def test_the_script_fits_refreshes_and_scores(tmp_path: Path) -> None:
             ["calibrate.py", *(str(tmp_path / f"log{day}.parquet"), str(tmp_path / "store"), f"2024-05-0{day}")]
             + [str(tmp_path / f"scored{day}")]
         )
-    nights = f"import json, runpy, sys\nfor sys.argv in json.loads({json.dumps(runs)!r}): runpy.run_path('calibrate.py')"
+    nights = (
+        f"import json, runpy, sys\nfor sys.argv in json.loads({json.dumps(runs)!r}): runpy.run_path('calibrate.py')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", nights],
         cwd=tmp_path,

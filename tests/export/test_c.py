@@ -16,7 +16,6 @@ from mbct.binning.features import CategoryBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import export_model
-from mbct.export.branches import used_features
 
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 Calibrate = Callable[[dict[str, Any]], float]
@@ -41,7 +40,7 @@ def compile_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Cal
 
 
 def bind(model: CalibrationEnsemble, library: Path, prefix: str) -> Calibrate:
-    features = [model.bins[j] for j in used_features(model)]
+    features = list(model.bins)
     types = {"integer": ctypes.POINTER(ctypes.c_longlong), "number": ctypes.c_double, "boolean": ctypes.c_int}
     kinds = [types.get(getattr(f, "value_type", "number"), ctypes.c_char_p) for f in features]
 
@@ -94,7 +93,9 @@ def test_a_wide_model_compiles(compile_model: Any) -> None:
 
 
 def test_a_model_without_trees_returns_the_prediction(compile_model: Any) -> None:
-    assert compile_model(random_model(1).with_trees(()))({"score": 0.25}) == 0.25
+    model = random_model(1).with_trees(())
+    columns = random_rows(1, model, 5)
+    assert calibrated(compile_model(model), columns) == columns["score"]
 
 
 def test_a_missing_prediction_stays_missing(compile_model: Any) -> None:

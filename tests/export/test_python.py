@@ -84,7 +84,15 @@ def test_only_features_that_trees_look_at_are_needed() -> None:
     "value",
     [
         *("a", "", 3, 3.0, -0.0, True, 2.5, 1e300, 2**70, float("inf"), None, float("nan"), b"caf\xc3\xa9"),
-        *(Decimal("1.50"), Decimal("NaN"), pd.NA, pd.NaT, pd.Timestamp("2024-01-02 03:04:05.5")),
+        *(
+            Decimal("1.50"),
+            Decimal("NaN"),
+            Decimal("2E+30"),
+            Decimal("Infinity"),
+            pd.NA,
+            pd.NaT,
+            pd.Timestamp("2024-01-02 03:04:05.5"),
+        ),
         *(
             datetime.date(2024, 1, 2),
             datetime.datetime(2024, 1, 2, 3),

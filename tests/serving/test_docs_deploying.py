@@ -20,29 +20,31 @@ BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.fixture
-def flights_model(content, tmp_path, monkeypatch):
+def clicks_model(content, tmp_path, monkeypatch):
     """The guide's model.json, in the working folder."""
     bins = FeatureBins(
         (
-            NumberBins("score", (0.1, 0.3)),
-            CategoryBins("carrier", ("UA", "AA")),
-            NumberBins("distance", (300.0, 900.0)),
+            NumberBins("pctr", (0.1, 0.3)),
+            CategoryBins("device", ("mobile", "desktop")),
+            CategoryBins("night", ("true", "false"), "boolean"),
+            CategoryBins("site", ("s1", "s2")),
+            NumberBins("age", (20.0, 40.0)),
         )
     )
     rng = np.random.default_rng(0)
-    model = CalibrationEnsemble("score", "odds", bins, tuple(random_tree(rng, bins, "odds") for _ in range(2)))
+    model = CalibrationEnsemble("pctr", "odds", bins, tuple(random_tree(rng, bins, "odds") for _ in range(2)))
     monkeypatch.chdir(tmp_path)
     Path("model.json").write_bytes(content(model))
     return model
 
 
-def test_scoring_in_process_runs(flights_model, capsys):
+def test_scoring_in_process_runs(clicks_model, capsys):
     exec(BLOCKS[0], {})
     assert "calibrated" in capsys.readouterr().out
 
 
-def test_publishing_runs(flights_model, content, redis_server, capsys):
-    other = CalibrationEnsemble("score", "odds", flights_model.bins, flights_model.trees[:1])
+def test_publishing_runs(clicks_model, content, redis_server, capsys):
+    other = CalibrationEnsemble("pctr", "odds", clicks_model.bins, clicks_model.trees[:1])
     publish(content(other), redis_server.url, name="ctr")
     exec(BLOCKS[1].replace("redis://127.0.0.1:6379", redis_server.url), {})
     assert "window of 28 days" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from mbct.errors import ParameterError, StorageError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.options import FeedbackOptions
+from mbct.store import CellStore
 
 NOON = 1_700_000_100.0
 
@@ -22,10 +23,12 @@ class Store:
     def __init__(self):
         self.batches, self.fail = {}, ""
 
-    def append(self, cells, batch_id):
+    def append(self, cells, bins, *, day, batch):
+        assert batch.startswith(day)
+        assert cells.fingerprint == bins.fingerprint
         if self.fail == "before":
             raise OSError("the store is away")
-        self.batches.setdefault(batch_id, cells)
+        self.batches.setdefault(batch, cells)
         if self.fail == "after":
             raise OSError("the connection broke")
 
@@ -58,6 +61,18 @@ def score(loop, model, ids, seed=3):
     scored = BatchScorer(model).score_columns([columns[name] for name in model.bins.names])
     loop.remember(model.bins, ids, scored)
     return scored
+
+
+def test_the_store_of_cells_takes_the_outcomes_of_the_day(tmp_path, clock):
+    model, store = random_model(1), CellStore(tmp_path / "cells")
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path / "journal"), store, clock)
+    ids = [str(i) for i in range(50)]
+    score(loop, model, ids)
+    loop.join([(i, 1) for i in ids[:20]])
+    loop.seal()
+    assert loop.flush() == 1
+    assert store.days() == ["2023-11-14"]
+    assert float(store.window().cells.total.label) == 20
 
 
 def test_cells_in_the_sink_are_those_of_the_joined_rows(tmp_path, clock):

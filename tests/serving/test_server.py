@@ -134,8 +134,9 @@ def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_fil
     sink = "sink=__import__('sink_of_the_test').FolderSink()"
     arguments = f"{str(model_file)!r}, {sink}"
     (tmp_path / "sink_of_the_test.py").write_text(
-        "import json\nfrom pathlib import Path\n\n\nclass FolderSink:\n    def append(self, cells, batch_id):\n"
-        f"        path = Path({str(tmp_path)!r}) / f'batch-{{batch_id}}.json'\n"
+        "import json\nfrom pathlib import Path\n\n\nclass FolderSink:\n"
+        "    def append(self, cells, bins, *, day, batch):\n"
+        f"        path = Path({str(tmp_path)!r}) / f'batch-{{batch}}.json'\n"
         "        path.write_text(json.dumps([float(cells.total.count), float(cells.total.label)]))\n"
     )
     columns = random_rows(3, random_model(1, n_trees=4), 10)

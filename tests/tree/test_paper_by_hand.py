@@ -48,11 +48,11 @@ def test_losses_of_that_split():
     _, trace = grow(balanced(), min_bin_size=8)
     share = 2 / math.pi + (1 - 2 / math.pi) / 4
     (split,) = trace.splits
-    assert split.node_loss_before == pytest.approx(math.sqrt(share / 20), abs=1e-12)
-    assert split.node_loss_after == pytest.approx(math.sqrt(share * 3 / 80), abs=1e-12)
-    assert split.ensemble_loss == pytest.approx(split.node_loss_after, abs=1e-12)
+    assert split.node_loss_before == pytest.approx(math.sqrt(share / 20), rel=1e-8)
+    assert split.node_loss_after == pytest.approx(math.sqrt(share * 3 / 80), rel=1e-8)
+    assert split.ensemble_loss == pytest.approx(split.node_loss_after, rel=1e-8)
     assert (split.feature, split.count, split.depth, split.n_children) == ("A", 16, 0, 2)
-    assert trace.rounds[0].loss_before == pytest.approx(split.node_loss_before, abs=1e-12)
+    assert trace.rounds[0].loss_before == pytest.approx(split.node_loss_before, rel=1e-8)
 
 
 def test_two_levels():

@@ -1,5 +1,7 @@
 """Grouping rows by their codes: a 64-bit hash, one sort, one pass."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,12 @@ CodeMatrix = npt.NDArray[np.unsignedinteger[Any]]
 
 _SAMPLE_SHIFT = np.uint64(58)
 """Rows whose hash begins with six zero bits, one in 64, are counted to estimate the number of cells."""
+
+
+_N_PARTS = 16
+_PART_SHIFT = np.uint64(60)
+"""The four leading bits of a hash say which of 16 parts it belongs to."""
+_WORTH_PARTS = 200_000
 
 
 @kernel
@@ -59,16 +67,18 @@ def _same_row(codes: CodeMatrix, bits: npt.NDArray[np.uint64], a: int, b: int) -
 
 
 @kernel
-def group_numbers(
-    codes: CodeMatrix, bits: npt.NDArray[np.uint64], hashes: npt.NDArray[np.uint64], order: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Group of each row, in rising order of hash, and one row of each group. ``order`` sorts the hashes."""
-    n_rows = len(order)
-    group = np.empty(n_rows, np.int64)
-    first = np.empty(n_rows, np.int64)
+def _number_groups(
+    codes: CodeMatrix,
+    bits: npt.NDArray[np.uint64],
+    hashes: npt.NDArray[np.uint64],
+    order: npt.NDArray[np.int64],
+    group: npt.NDArray[np.int64],
+) -> npt.NDArray[np.int64]:
+    """Number the groups of the rows in ``order``, which sorts their hashes, from 0; returns one row of each."""
+    first = np.empty(len(order), np.int64)
     n_groups = 0
     run = 0
-    for t in range(n_rows):
+    for t in range(len(order)):
         i = order[t]
         if t == 0 or hashes[i] != hashes[order[t - 1]]:
             run = n_groups
@@ -82,7 +92,7 @@ def group_numbers(
             found = n_groups
             n_groups += 1
         group[i] = found
-    return group, first[:n_groups].copy()
+    return first[:n_groups].copy()
 
 
 def group_rows(
@@ -90,9 +100,31 @@ def group_rows(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Group number of each row and one row of each group, by codes and, if given, by the exact prediction.
 
-    Groups are numbered by the hash of their content, so the numbering does not depend on the order of rows.
+    Groups are numbered by the hash of their content, so the numbering does not depend on the order of rows. Parts of
+    the hash space are grouped side by side; how many threads do so changes nothing.
     """
     bits = prediction_bits(y_prob)
     if hashes is None:
         hashes = hash_rows(codes, bits)
-    return group_numbers(codes, bits, hashes, np.argsort(hashes))
+    group = np.empty(len(hashes), np.int64)
+
+    def group_part(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return _number_groups(codes, bits, hashes, rows[np.argsort(hashes[rows])], group)
+
+    parts = _parts(hashes)
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        firsts = list(pool.map(group_part, parts))
+    offset = 0
+    for rows, first in zip(parts, firsts, strict=True):
+        group[rows] += offset
+        offset += len(first)
+    return group, np.concatenate(firsts)
+
+
+def _parts(hashes: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.int64]]:
+    """Rows by the leading bits of their hash, so that each part holds whole groups and parts follow in rising order."""
+    if len(hashes) < _WORTH_PARTS:
+        return [np.arange(len(hashes))]
+    leading = (hashes >> _PART_SHIFT).astype(np.uint8)
+    rows = np.argsort(leading, kind="stable")
+    return np.split(rows, np.cumsum(np.bincount(leading, minlength=_N_PARTS))[:-1])

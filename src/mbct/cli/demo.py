@@ -169,12 +169,3 @@ def print_result(result: DemoResult) -> None:
     console.print(table)
     console.print(f"The model is {result.n_rules:,} if-then rules.")
     console.print(f"The picture: {result.picture}   The report, to open in a browser: {result.report}")
-
-
-def main() -> None:
-    """Run the demonstration into ``demo/``."""
-    print_result(run_demo(Path("demo")))
-
-
-if __name__ == "__main__":
-    main()

@@ -11,6 +11,7 @@ from mbct.cli.shell import command
 EXAMPLES = (
     "mbct serve model.json",
     "mbct serve redis://localhost:6379 --name clicks --last-good clicks.json",
+    "mbct serve model.json --journal feedback --store cells",
     "MBCT_TOKEN=$(cat token) mbct serve model.json --host 0.0.0.0 --port 9000",
 )
 
@@ -23,6 +24,7 @@ EXAMPLES = (
 @click.option("--last-good", metavar="FILE", help="Copy of the model from Redis, for starts without it.")
 @click.option("--poll", default=1.0, show_default=True, help="Seconds between looks at the model's source.")
 @click.option("--journal", metavar="FOLDER", help="Where scores and outcomes are kept, so that a crash loses none.")
+@click.option("--store", metavar="FOLDER", help="Store that takes the outcomes' cells by day; needs --journal.")
 @click.option("--segment", metavar="FEATURE", help="Feature by whose values live metrics are kept.")
 def serve(
     model: str,
@@ -32,6 +34,7 @@ def serve(
     last_good: str | None,
     poll: float,
     journal: str | None,
+    store: str | None,
     segment: str | None,
 ) -> None:
     """Score over HTTP; the model is swapped live.
@@ -45,4 +48,9 @@ def serve(
     feedback = FeedbackOptions(folder=Path(journal) if journal else None, segment=segment)
     token = os.environ.get("MBCT_TOKEN") or None
     options = ServiceOptions(host=host, port=port, token=token, poll_seconds=poll, feedback=feedback)
-    serve_model(model, name=name, last_good=last_good, options=options)
+    sink = None
+    if store is not None:
+        from mbct.store import CellStore
+
+        sink = CellStore(store)
+    serve_model(model, name=name, last_good=last_good, options=options, sink=sink)

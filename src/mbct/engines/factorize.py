@@ -61,5 +61,5 @@ def _factorize_objects(values: list[Any]) -> tuple[list[Any], npt.NDArray[np.int
 def _float_or_nan(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")

@@ -42,16 +42,17 @@ class Field:
 
 
 def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
-    """C99 source with ``struct <prefix>_row`` and ``double <prefix>_calibrate(const struct <prefix>_row *row)``."""
+    """C99 source with ``struct <prefix>_row`` and ``double <prefix>_calibrate(const struct <prefix>_row *row)``.
+
+    The struct has a member for every feature, used or not, so that a refitted model takes the same rows.
+    """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", prefix):
         raise ParameterError(f"prefix={prefix!r} must be a C identifier, for example 'mbct'")
-    used = used_features(model) if model.trees else [0]
-    names = identifiers(model.bins[j].name for j in used)
-    fields = [Field(model.bins[j], name, _kind(model.bins[j])) for j, name in zip(used, names, strict=True)]
+    names = identifiers(model.bins.names)
+    fields = [Field(bins, name, _kind(bins)) for bins, name in zip(model.bins, names, strict=True)]
     declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
-    body = (
-        _walk(model, used, fields, prefix) if model.trees else [c_source.IDENTITY.format(prefix=prefix, score=names[0])]
-    )
+    identity = c_source.IDENTITY.format(prefix=prefix, score=names[0])
+    body = _walk(model, fields, prefix) if model.trees else [identity]
     return "\n".join([declarations, *body, "#endif"]) + "\n"
 
 
@@ -71,7 +72,9 @@ def _members(fields: list[Field]) -> str:
     return "\n".join(lines)
 
 
-def _walk(model: CalibrationEnsemble, used: list[int], fields: list[Field], prefix: str) -> list[str]:
+def _walk(model: CalibrationEnsemble, every: list[Field], prefix: str) -> list[str]:
+    used = used_features(model)
+    fields = [every[j] for j in used]
     kinds = [kind for kind in c_source.ENCODERS if any(field.kind == kind for field in fields)]
     codes = [f"    code[{i}] = {_encoder_call(field)};" for i, field in enumerate(fields)]
     walk = {"prefix": prefix, "score": fields[0].name, "n_features": len(fields), "codes": "\n".join(codes)}

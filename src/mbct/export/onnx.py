@@ -23,23 +23,24 @@ from mbct.stats.logodds import EPSILON
 
 
 def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "calibrated") -> bytes:
-    """A serialised ONNX model with one input of shape [rows] for each feature that some tree looks at.
+    """A serialised ONNX model with one input of shape [rows] for each feature.
 
-    Numbers and the prediction are tensors of doubles, NaN where missing. Categories are tensors of strings that hold
-    the canonical text (3 is ``"3"``, True is ``"true"``), ``missing_text`` where missing; :func:`onnx_inputs`
-    makes them from a frame.
+    Features that no tree looks at are inputs too, so that a refitted model takes the same ones. Numbers and the
+    prediction are tensors of doubles, NaN where missing. Categories are tensors of strings that hold the canonical
+    text (3 is ``"3"``, True is ``"true"``), ``missing_text`` where missing; :func:`onnx_inputs` makes them from a
+    frame.
     """
     try:
         import onnx  # noqa: F401
     except ImportError as error:
         raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
-    used = used_features(model) if model.trees else [0]
-    _refuse_ambiguous(model, used, missing_text, output)
+    _refuse_ambiguous(model, missing_text, output)
     graph = Graph()
-    names = [graph.input(model.bins[j].name, text=isinstance(model.bins[j], CategoryBins)) for j in used]
+    names = [graph.input(bins.name, text=isinstance(bins, CategoryBins)) for bins in model.bins]
     if not model.trees:
         return graph.finished(graph.node("Identity", [names[0]]), output)
-    codes = [_codes(graph, model.bins[j], name, missing_text) for j, name in zip(used, names, strict=True)]
+    used = used_features(model)
+    codes = [_codes(graph, model.bins[j], names[j], missing_text) for j in used]
     columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
     steps = _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
     moved = _multiplied(graph, names[0], steps) if model.pattern == "linear" else _moved(graph, names[0], steps)
@@ -51,8 +52,7 @@ def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -
     """The graph's inputs from a frame or a dictionary of columns, for ``session.run(None, inputs)``."""
     columns = read_columns(data)
     inputs: dict[str, Any] = {}
-    for j in used_features(model) if model.trees else [0]:
-        bins = model.bins[j]
+    for bins in model.bins:
         column = columns.column(bins.name)
         if isinstance(bins, NumberBins):
             inputs[bins.name] = as_floats(column)
@@ -63,13 +63,13 @@ def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -
     return inputs
 
 
-def _refuse_ambiguous(model: CalibrationEnsemble, used: list[int], missing_text: str, output: str) -> None:
-    for j in used:
-        if model.bins[j].name == output:
+def _refuse_ambiguous(model: CalibrationEnsemble, missing_text: str, output: str) -> None:
+    for bins in model.bins:
+        if bins.name == output:
             raise ParameterError(f"output={output!r} is also the name of an input; pass another name for the output")
-        if missing_text in getattr(model.bins[j], "values", ()):
+        if missing_text in getattr(bins, "values", ()):
             raise ParameterError(
-                f"{missing_text!r} is a known value of {model.bins[j].name!r} and cannot also stand for a missing one; "
+                f"{missing_text!r} is a known value of {bins.name!r} and cannot also stand for a missing one; "
                 "pass another missing_text, for example '<missing>'"
             )
 
@@ -96,12 +96,12 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
     The edges are padded with +∞, which no number exceeds, to one less than a power of two.
     """
     n_bits = len(edges).bit_length()
-    padded = graph.constant(np.concatenate([edges, np.full((1 << n_bits) - 1 - len(edges), np.inf)]))
+    padded = np.concatenate([edges, np.full((1 << n_bits) - 1 - len(edges), np.inf)])
     position = graph.node("Cast", [graph.node("IsNaN", [x])], to=graph.INT64)
     position = graph.node("Mul", [position, graph.constant(np.array(0))])
     for bit in reversed(range(n_bits)):
         probe = graph.node("Add", [position, graph.constant(np.array((1 << bit) - 1))])
-        above = graph.node("Greater", [x, graph.node("Gather", [padded, probe])])
+        above = graph.node("Greater", [x, graph.node("Gather", [graph.constant(padded), probe])])
         advance = graph.node("Mul", [graph.node("Cast", [above], to=graph.INT64), graph.constant(np.array(1 << bit))])
         position = graph.node("Add", [position, advance])
     return position
@@ -109,18 +109,20 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
 
 def _steps(graph: Graph, tables: WalkTables, codes: str) -> str:
     """Steps [rows, trees] of the nodes where rows [rows, features] of codes stop."""
-    feature, start, stride = map(graph.constant, (tables.feature, tables.start, tables.stride))
-    child, step = graph.constant(tables.child), graph.constant(tables.step)
+
+    def gathered(table: Any, index: str) -> str:
+        return graph.node("Gather", [graph.constant(table), index])
+
     # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
     first = graph.node("Slice", [codes, *map(graph.constant, (np.array([0]), np.array([1]), np.array([1])))])
     zeros = graph.node("Mul", [first, graph.constant(np.array(0))])
     node = graph.node("Add", [zeros, graph.constant(tables.roots[None, :])])
     for _ in range(tables.depth):
-        code = graph.node("GatherElements", [codes, graph.node("Gather", [feature, node])], axis=1)
-        offset = graph.node("Mul", [code, graph.node("Gather", [stride, node])])
-        node = graph.node("Gather", [child, graph.node("Add", [graph.node("Gather", [start, node]), offset])])
-        node = graph.node("Cast", [node], to=graph.INT64)
-    return graph.node("Gather", [step, node])
+        code = graph.node("GatherElements", [codes, gathered(tables.feature, node)], axis=1)
+        offset = graph.node("Mul", [code, gathered(tables.stride, node)])
+        following = gathered(tables.child, graph.node("Add", [gathered(tables.start, node), offset]))
+        node = graph.node("Cast", [following], to=graph.INT64)
+    return gathered(tables.step, node)
 
 
 def _multiplied(graph: Graph, p: str, steps: str) -> str:

@@ -8,6 +8,7 @@ None and NaN are missing values; a value that training did not know is treated a
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 import math
 import sys
@@ -97,6 +98,8 @@ def _text(value: Any) -> str | None:
         value = value.astype("datetime64[us]").item() if type(value).__name__ == "datetime64" else value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, decimal.Decimal):
+        value = int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     if isinstance(value, float):
         whole = value.is_integer() and abs(value) < 2.0**53
         return str(int(value)) if whole else repr(float(value))

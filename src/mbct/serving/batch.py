@@ -88,7 +88,7 @@ class _ColumnEncoder:
     def __call__(self, column: Any) -> npt.NDArray[Any]:
         feature = self._feature
         if isinstance(column, Encoded):
-            return feature.encode(column.values)[column.position]
+            return self(column.values)[column.position]
         if isinstance(feature, NumberBins):
             return feature.encode(_floats(column))
         values = column.tolist() if isinstance(column, np.ndarray) else column

@@ -25,10 +25,13 @@ log = logging.getLogger("mbct.serving")
 
 
 class OutcomeSink(Protocol):
-    """Where the cells of outcomes go: a store. Appending a batch id for the second time must change nothing."""
+    """Where the cells of outcomes go: a :class:`~mbct.store.cell_store.CellStore` is one.
 
-    def append(self, cells: Cells, batch_id: str) -> None:
-        """Keep cells durably, or raise."""
+    Appending a batch for the second time must change nothing.
+    """
+
+    def append(self, cells: Cells, bins: FeatureBins, *, day: str, batch: str) -> object:
+        """Keep cells of a day durably, or raise."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,8 @@ class FeedbackLoop:
             for number, lines in self._journal.sealed():
                 for (day, fingerprint), group in groupby(sorted(lines, key=_place), key=_place):
                     batch_id = f"{day}-{self._journal.instance}-{number}-{fingerprint}"
-                    self._sink.append(_cells(list(group), self._journal.bins(fingerprint)), batch_id)
+                    bins = self._journal.bins(fingerprint)
+                    self._sink.append(_cells(list(group), bins), bins, day=day, batch=batch_id)
                     n_batches += 1
                 self._journal.mark_handed(number)
         return n_batches

@@ -1,6 +1,7 @@
 """Running the service: uvicorn, guarded against slow and endless headers, drained before it stops."""
 
 import asyncio
+import gc
 import logging
 import os
 from pathlib import Path
@@ -37,6 +38,9 @@ def serve(
         follower.start()
         if follower.current is None and not _is_redis(model):
             raise _start_error(follower.health.problem or f"{model} holds no model")
+        # What is loaded by now stays: the collector of cycles need not look at it again and again.
+        gc.collect()
+        gc.freeze()
         config = uvicorn.Config(
             service,
             host=options.host,

@@ -137,9 +137,9 @@ def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
 def _check_texts(columns: Sequence[Any], limits: Limits) -> None:
     for column in columns:
         values = column.values if isinstance(column, Encoded) else () if isinstance(column, np.ndarray) else column
-        for value in values:
-            if isinstance(value, str | bytes) and len(value) > limits.text_length:
-                raise DataError(f"a value has {len(value):,} characters, at most {limits.text_length:,} are taken")
+        longest = max((len(value) for value in values if isinstance(value, str | bytes)), default=0)
+        if longest > limits.text_length:
+            raise DataError(f"a value has {longest:,} characters, at most {limits.text_length:,} are taken")
 
 
 def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:

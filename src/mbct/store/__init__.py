@@ -2,6 +2,5 @@
 
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.model_shelf import ModelShelf
-from mbct.store.sink import StoreSink
 
-__all__ = ["CellStore", "ModelShelf", "StoreSink", "Window"]
+__all__ = ["CellStore", "ModelShelf", "Window"]

@@ -60,7 +60,7 @@ class CellStore:
             raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
         if cells.fingerprint != bins.fingerprint:
             raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-        self.keep_bins(bins)
+        self._keep_bins(bins)
         content = to_parquet(cells)
         entry = _entry((batch,), as_day(day), cells, content)
         manifest = self.manifest()
@@ -165,8 +165,7 @@ class CellStore:
             raise ModelFileError(f"{self.place.url}/{name} was changed after it was written: restore it")
         return bins
 
-    def keep_bins(self, bins: FeatureBins) -> None:
-        """Keep bins, once for each fingerprint; :meth:`append` does it too."""
+    def _keep_bins(self, bins: FeatureBins) -> None:
         self.place.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
 
     def _choose(

@@ -109,6 +109,8 @@ class CalibrationTree:
         filled = 0
         for node, branches in enumerate(content["children"]):
             start[node] = filled
+            if (branches is None) != (feature[node] < 0) or branches == []:
+                raise ValueError(f"node {node} must have children if and only if it has a feature")
             if branches is None:
                 continue
             table = np.full(n_codes[feature[node]], STOP, dtype=np.int32)
@@ -124,6 +126,8 @@ class CalibrationTree:
         columns = [np.asarray(content[name], dtype=np.float64) for name in ("step", "count", "label", "pred")]
         if any(len(column) != len(feature) for column in columns) or len(content["children"]) != len(feature):
             raise ValueError("a tree's columns have unequal lengths")
+        if not all(np.all(np.isfinite(column)) for column in columns):
+            raise ValueError("a tree holds numbers that are not finite")
         joined = np.concatenate(tables) if tables else np.empty(0, dtype=np.int32)
         return cls(feature, start, joined, *columns)
 

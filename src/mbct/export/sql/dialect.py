@@ -10,9 +10,10 @@ class Dialect:
     """What differs between engines, as templates.
 
     Casts (``as_…``) take a column, ``is_nan`` takes a double, the literals (``date``, ``moment`` without an
-    offset from UTC, ``zoned_moment`` with one) take a quoted string. None says that the engine has no such value:
-    ``is_nan``, ``infinity``, ``nul`` (the character U+0000 as an expression, or an escape where ``nul_escape``).
-    ``suffix`` is appended to the text literals where ``as_text`` appends it to the column.
+    offset from UTC, ``zoned_moment`` with one) take a quoted string. None says that the engine has no such value.
+    Escapes are replaced in their order; ``backslash_string`` is for values with a backslash, where that needs
+    another kind of literal. ``nul`` is the operator and the call that join U+0000 to a string, where no escape
+    says it. ``suffix`` is appended to the text literals where ``as_text`` appends it to the column.
     """
 
     name: str
