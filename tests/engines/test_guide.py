@@ -43,10 +43,8 @@ def test_the_script_fits_refreshes_and_scores(tmp_path: Path) -> None:
     runs = []
     for day in (1, 2):
         _log(day).write_parquet(tmp_path / f"log{day}.parquet")
-        runs.append(
-            ["calibrate.py", *(str(tmp_path / f"log{day}.parquet"), str(tmp_path / "store"), f"2024-05-0{day}")]
-            + [str(tmp_path / f"scored{day}")]
-        )
+        log, store, scored = (str(tmp_path / name) for name in (f"log{day}.parquet", "store", f"scored{day}"))
+        runs.append(["calibrate.py", log, store, f"2024-05-0{day}", scored])
     nights = (
         f"import json, runpy, sys\nfor sys.argv in json.loads({json.dumps(runs)!r}): runpy.run_path('calibrate.py')"
     )
