@@ -4,7 +4,8 @@
 
 Two kinds of data: "correlated" features, as in real logs, which shrink into few cells, and "independent" skewed keys,
 which do not. Every step runs in a process of its own, whose peak resident memory the system reports. The files are
-written to --folder and reused. Results go to ``docs/benchmarks/engines.json``.
+written to --folder and reused. With --data, how cells grow with rows is
+measured on real data too. Results go to ``docs/benchmarks/engines.json``.
 """
 
 import argparse
@@ -131,12 +132,43 @@ def _peak() -> int:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6)
 
 
+def growth(folder: Path) -> list[dict[str, Any]]:
+    """Cells of real data as rows are added: the figures behind the estimate for a cluster."""
+    import pandas as pd
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from mbct.binning.fit import BinningOptions
+    from mbct.engines import aggregate, fit_bins
+
+    found = []
+    for name, label, dropped in (
+        ("fremtpl2", "claim", ["ClaimNb", "IDpol"]),
+        ("criteo_attribution", "click", ["split", "__index_level_0__"]),
+    ):
+        rows = pd.read_parquet(folder / f"{name}.parquet").drop(columns=dropped, errors="ignore")
+        rows = rows.sample(frac=1.0, random_state=0, ignore_index=True)
+        coded = rows.drop(columns=label).apply(lambda c: c if c.dtype.kind in "if" else c.astype("category").cat.codes)
+        fifth = len(rows) // 5
+        base = HistGradientBoostingClassifier(random_state=0).fit(coded[:fifth], rows[label][:fifth])
+        rest = rows[fifth:].assign(p=base.predict_proba(coded[fifth:])[:, 1])
+        for bins_of in (8, 32, 128):
+            options = BinningOptions(number_bins=bins_of, score_bins=bins_of)
+            bins = fit_bins(rest, score="p", label=label, options=options)
+            for share in (64, 16, 4, 2, 1):
+                part = rest[: len(rest) // share]
+                cells = len(aggregate(part, bins, label=label))
+                found.append({"data": name, "features": len(bins), "bins": bins_of, "rows": len(part), "cells": cells})
+                print(json.dumps(found[-1]), flush=True)
+    return found
+
+
 def main() -> None:
     """Run all steps on both kinds of data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[3_000_000, 12_000_000])
     parser.add_argument("--memory-limit", default="1GB")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "mbct-benchmark")
+    parser.add_argument("--data", type=Path, help="Folder of real data, to measure how cells grow with rows.")
     parser.add_argument("--steps", nargs="+", default=list(STEPS), choices=list(STEPS))
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -162,7 +194,8 @@ def main() -> None:
                 print(json.dumps(found), flush=True)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     head = {"memory_limit": arguments.memory_limit, "processors": os.cpu_count()}
-    OUT.write_text(json.dumps({**head, "measured": measured}, indent=1) + "\n")
+    grown = [] if arguments.data is None else growth(arguments.data)
+    OUT.write_text(json.dumps({**head, "measured": measured, "growth": grown}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from mbct.engines.rows import require
 from mbct.engines.source import LazySource, open_source
 from mbct.engines.strategy import Prepared, prepare
 from mbct.errors import DataError
+from mbct.progress import progress
 from mbct.tree.losses import CLOSED_FORM
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns:
         calibrator._grow(grown_on, chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
         growth = chosen.growth.growth(prepared.mass, prepared.positives)
-        trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
+        with progress("growing calibration trees in the engine"):
+            trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
         calibrator.model_, calibrator.fidelity_ = calibrator.model_.with_trees(trees), 1.0
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")

@@ -11,6 +11,7 @@ from mbct.engines.expressions import number
 from mbct.engines.lookups import category_values
 from mbct.engines.memory import Categorical, chosen_categories
 from mbct.engines.rows import P, Rows, W, Y
+from mbct.progress import progress
 from mbct.validation import FloatArray
 
 MOST_DISTINCT = 1_000_000
@@ -37,15 +38,18 @@ def fit_bins_of_rows(
     schema = rows.source.frame.collect_schema()
     numeric = [name for name in features if schema[name].is_numeric()]
     by_value = chosen_categories(features, [name for name in features if name not in numeric], categorical)
-    fitted: list[Bins] = [_score_bins(rows, score, options, most_distinct)]
-    for name in features:
-        if name in by_value:
-            fitted.append(_category_bins(rows, name, options.min_category_rows))
-        else:
-            fitted.append(
-                fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
-            )
+    with progress("binning columns", len(features) + 1) as advance:
+        fitted: list[Bins] = [_score_bins(rows, score, options, most_distinct)]
+        for name in features:
+            advance(1)
+            fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
     return FeatureBins(tuple(fitted))
+
+
+def _bins_of(rows: Rows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Bins:
+    if by_value:
+        return _category_bins(rows, name, options.min_category_rows)
+    return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
 
 
 def _score_bins(rows: Rows, score: str, options: BinningOptions, most_distinct: int) -> Bins:

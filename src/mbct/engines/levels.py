@@ -37,6 +37,7 @@ class EngineLevels:
         self.codes = [code_column(j) for j in range(len(n_codes))]
         self.frame = self.engine.keep(coded.frame.with_columns(nw.lit(0).cast(nw.Int32).alias(_NODE)))
         self.moved: set[int] = set()
+        self.answered: tuple[list[int], FloatArray] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -47,7 +48,15 @@ class EngineLevels:
         self.engine.let_go(self.frame)
 
     def level_sums(self, nodes: list[int]) -> FloatArray:
-        """Five sums for each of ``nodes`` and each code of each feature, shape (nodes, codes, 5)."""
+        """Five sums for each of ``nodes`` and each code of each feature, shape (nodes, codes, 5).
+
+        The last answer is remembered while no row has moved: a tree asks twice for its root.
+        """
+        if self.answered is None or self.answered[0] != nodes:
+            self.answered = (list(nodes), self._level_sums(nodes))
+        return self.answered[1]
+
+    def _level_sums(self, nodes: list[int]) -> FloatArray:
         open_rows = self.frame.filter(nw.col(_NODE).is_in(nodes)).with_columns(
             *(nw.col(name) + int(self.offset[j]) for j, name in enumerate(self.codes))
         )
@@ -102,5 +111,6 @@ class EngineLevels:
 
     def _replace(self, frame: Frame) -> None:
         before = self.frame
+        self.answered = None
         self.frame = self.engine.keep(frame)
         self.engine.let_go(before)

@@ -15,6 +15,7 @@ from mbct.engines.memory import Categorical
 from mbct.engines.rows import Rows, refuse_one_class, training_rows
 from mbct.engines.source import LazySource
 from mbct.errors import DataError, ParameterError
+from mbct.progress import progress
 
 Strategy = Literal["auto", "cells", "level-wise"]
 MOST_CELLS = 10_000_000
@@ -63,7 +64,9 @@ def prepare(
         with EngineLevels(coded, bins.n_codes) as levels:
             yield Prepared(bins, levels, rows.mass, rows.positives)
     else:
-        yield Prepared(bins, cells_of_rows(coded, bins, level), rows.mass, rows.positives)
+        with progress("summing rows by cell"):
+            cells = cells_of_rows(coded, bins, level)
+        yield Prepared(bins, cells, rows.mass, rows.positives)
 
 
 def _cell_level(
