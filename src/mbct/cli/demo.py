@@ -21,6 +21,8 @@ SCORE = "p_late"
 _BASE_COLUMNS = ["month", "day", "hour", "distance"]
 _FEATURES = [*_BASE_COLUMNS, "carrier", "origin", "dest"]
 _STEPS = 7
+_MAX_TREES = 250
+"""Fewer than the default, so that the demonstration takes a minute or two."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def run_demo(folder: Path) -> DemoResult:
         advance(1)
         isotonic = IsotonicCalibrator(SCORE).fit(fitting.frame[[SCORE]], fitting.late)
         advance(1)
-        trees = MBCTCalibrator(SCORE).fit(fitting.frame, fitting.late)
+        trees = MBCTCalibrator(SCORE, size="compact", max_trees=_MAX_TREES).fit(fitting.frame, fitting.late)
         advance(2)
         predictions = {
             "base predictor": judging.frame[SCORE].to_numpy(),
