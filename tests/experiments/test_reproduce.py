@@ -9,13 +9,13 @@ import pytest
 
 from mbct import experiments
 from mbct.errors import ParameterError
-from mbct.experiments import parts as parts_module
 from mbct.experiments import registry
 from mbct.experiments.__main__ import main
-from mbct.experiments.auction import measure as auction
 from mbct.experiments.datasets import LOADERS
 from mbct.experiments.offline import measure as offline
-from mbct.experiments.parts import Part, finish, kept
+from mbct.experiments.page import render
+from mbct.experiments.parts import SECONDS
+from mbct.experiments.reproduce import plan
 from mbct.experiments.settings import Settings
 
 
@@ -72,52 +72,83 @@ def test_every_link_of_the_page_is_there(tmp_path, made_up):
     assert all((tmp_path / "out" / link).is_file() for link in links)
 
 
-def test_market_parts_depend_on_their_parameters_alone():
-    parameters = {
-        "pricing": "second-price",
-        "market": 0,
-        "seed": 0,
-        "views": 200,
-        "rest_views": 1500,
-        "days": 2,
-        "min_bin_size": 200,
-    }
-    first, second = auction._test(parameters), auction._test(parameters)
-    assert json.dumps(first) == json.dumps(second)
-    assert {len(days) for days in first["days"].values()} == {2}
-    assert json.dumps(auction._test({**parameters, "seed": 1})) != json.dumps(first)
+TINY = {
+    "metrics": {"n": 60, "bins": [4, 8], "repetitions": 2, "views": 3},
+    "table": {"n_rows": 1500},
+    "in-depth": {"n_rows": 1500},
+    "auction": {"views": 150, "rest_views": 1200, "days": 2, "min_bin_size": 200},
+    "complexity": {
+        "fixed": {"rows": 300, "features": 2, "trees": 1, "depth": 1},
+        "values": [1, 2],
+        "best_of": 1,
+    },
+}
+"""Parameters that make every part small."""
 
 
-def test_a_finished_part_is_not_computed_again(tmp_path):
-    calls = []
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_experiment_gives_the_same_json_for_the_same_seed(name, tmp_path, made_up):
+    data = small_data(tmp_path / "data")
 
-    def compute():
-        calls.append(1)
-        return {"value": 1.5}
+    def computed(seed: int) -> dict[str, str]:
+        results = {}
+        for part in registry.EXPERIMENTS[name].parts(Settings(True, seed, data, 1)):
+            *others, parameters = part.compute.args
+            tiny = {key: value for key, value in TINY[name].items() if key in parameters}
+            if part.name == "rows":
+                tiny["values"] = [300, 600]
+            result = part.compute.func(*others, {**parameters, **tiny})
+            assert (SECONDS in result) == part.timed
+            result.pop(SECONDS, None)
+            results[part.name] = json.dumps(result, sort_keys=True, allow_nan=False)
+        return results
 
-    part = Part("e", "p", {"n": 1}, compute)
-    assert finish(part, tmp_path) == finish(part, tmp_path) == {"value": 1.5}
-    assert len(calls) == 1
-    changed = Part("e", "p", {"n": 2}, compute)
-    assert kept(changed, tmp_path) is None
-    finish(changed, tmp_path)
-    assert len(calls) == 2
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
-def test_a_damaged_part_is_computed_again(tmp_path, content):
-    part = Part("e", "p", {}, lambda: {"value": 2})
-    path = part.path(tmp_path)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    assert finish(part, tmp_path) == {"value": 2}
+    first = computed(3)
+    assert first == computed(3)
+    assert all(first[part] != other for part, other in computed(4).items() if part != "trees")
 
 
-def test_other_versions_make_another_key(monkeypatch):
-    part = Part("e", "p", {}, dict)
-    before = part.key
-    monkeypatch.setattr(parts_module, "versions", lambda: {"numpy": "0"})
-    assert part.key != before
+def test_a_page_is_written_from_the_files_alone(tmp_path, made_up):
+    out = tmp_path / "out"
+    experiments.run(["table", "in-depth"], quick=True, out=out, data=small_data(tmp_path / "data"))
+    before = written(out)
+    for path in [out / "README.md", *out.glob("tables/*"), *out.glob("figures/*")]:
+        path.unlink()
+    render(out)
+    assert written(out) == before
+
+
+def test_a_plan_counts_what_is_left(tmp_path, made_up, capsys):
+    data = small_data(tmp_path / "data")
+    options = {"quick": True, "out": tmp_path / "out", "data": data}
+    assert plan(["table"], **options).n_kept == 0
+    assert str(plan(["table", "in-depth"], **options)).startswith("1 parts to compute, about 1 min")
+    experiments.run(["table"], **options)
+    done = plan(["table"], **options)
+    assert (done.waiting, done.n_kept, done.seconds) == ((), 1, 0)
+    assert main(["table", "--quick", "--plan", "--out", str(tmp_path / "out"), "--data", str(data)]) == 0
+    assert "0 parts to compute" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, made_up, monkeypatch):
+    data = small_data(tmp_path / "data")
+    options = {"quick": True, "out": tmp_path / "out", "data": data, "repetitions": 2}
+    measured = []
+    measure = offline._measure
+
+    def interrupted(folder, parameters):
+        measured.append(parameters["repetition"])
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return measure(folder, parameters)
+
+    monkeypatch.setattr(offline, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.run(["table"], **options)
+    assert not (tmp_path / "out" / "README.md").exists()
+    experiments.run(["table"], **options)
+    assert measured == [0, 1, 1]
+    assert "split 2 times at random" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_names_are_those_of_the_registry():

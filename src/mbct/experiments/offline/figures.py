@@ -7,7 +7,7 @@ import numpy as np
 
 from mbct.experiments.canvas import COLOURS, figure
 from mbct.experiments.offline.methods import COMPETITORS, DEFAULT, LOSSES, MBCT, ONE_TREE, TITLES
-from mbct.experiments.offline.results import over_repetitions
+from mbct.experiments.offline.results import Repetitions, over_repetitions
 from mbct.experiments.offline.subgroups import DIVISIONS, N_GROUPS
 
 _STYLES = {
@@ -28,8 +28,8 @@ _DIVISION_TITLES = {
 }
 
 
-def differences(repetitions: list[dict[str, Any]], method: str) -> tuple[list[int], list[float], list[float]]:
-    """MVCE of a method less that of MBCT as printed, by bin size: mean and half of the range of one repetition."""
+def differences(repetitions: Repetitions, method: str) -> tuple[list[int], list[float], list[float]]:
+    """MVCE of a method less that of MBCT as printed, by bin size: mean and half of its interval."""
     sizes = repetitions[0]["mvce_by_bin_size"]["sizes"]
 
     def at(i: int) -> Any:
@@ -40,16 +40,16 @@ def differences(repetitions: list[dict[str, Any]], method: str) -> tuple[list[in
         return over_repetitions(repetitions, value)
 
     found = [at(i) for i in range(len(sizes))]
-    widths = [0.0 if s.n < 2 else s.half_width(of_mean=False) for s in found]
+    widths = [0.0 if s.n < 2 else s.half_width for s in found]
     return sizes, [s.mean for s in found], widths
 
 
-def draw_by_bin_size(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
+def draw_by_bin_size(path: Path, datasets: dict[str, Repetitions]) -> None:
     """MVCE less that of MBCT, under many bin sizes, a panel for each data set."""
     _draw_differences(path, datasets, {m: TITLES[m] for m in _STYLES}, _STYLES, bands=False)
 
 
-def draw_losses(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
+def draw_losses(path: Path, datasets: dict[str, Repetitions]) -> None:
     """MVCE of models trained on other losses, less that of the one trained on MVCE."""
     styles = dict(zip(_LOSS_TITLES, (("blue", "o"), ("green", "s")), strict=True))
     _draw_differences(path, datasets, _LOSS_TITLES, styles, bands=True)
@@ -57,7 +57,7 @@ def draw_losses(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
 
 def _draw_differences(
     path: Path,
-    datasets: dict[str, list[dict[str, Any]]],
+    datasets: dict[str, Repetitions],
     titles: dict[str, str],
     styles: dict[str, tuple[str, str]],
     *,
