@@ -7,7 +7,7 @@ from pathlib import Path
 from mbct.errors import MBCTError
 from mbct.experiments import NAMES
 from mbct.experiments.page import render
-from mbct.experiments.reproduce import ALL, plan, run
+from mbct.experiments.reproduce import ALL, Options, plan, run
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,8 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     instead.add_argument("--render", action="store_true", help="only write page, tables and figures from what is there")
     given = parser.parse_args(arguments)
     out = given.out or Path("build/reproduction-quick" if given.quick else "docs/reproduction")
-    options = {"quick": given.quick, "out": out, "data": given.data, "seed": given.seed}
-    options["repetitions"] = given.repetitions
+    options = Options(quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions)
     try:
         if given.plan:
             said = str(plan(given.names, **options))

@@ -7,7 +7,7 @@ from pathlib import Path
 from mbct.errors import DataError
 from mbct.experiments.markdown import listed
 from mbct.experiments.parts import read, versions, write
-from mbct.experiments.registry import EXPERIMENTS
+from mbct.experiments.registry import EXPERIMENTS, Experiment
 from mbct.experiments.settings import Settings
 
 PAGE, RECORD = "README.md", "run.json"
@@ -60,9 +60,19 @@ def render(out: Path) -> Path:
     sections = []
     for name, experiment in EXPERIMENTS.items():
         if files := found.parts.get(name):
-            sections.append(experiment.report({Path(file).stem: read(out, file) for file in files}, out))
+            sections.append(_section(experiment, files, out))
     write(out / PAGE, _text(found, sections))
     return out / PAGE
+
+
+def _section(experiment: Experiment, files: list[str], out: Path) -> str:
+    try:
+        return experiment.report({Path(file).stem: read(out, file) for file in files}, out)
+    except (KeyError, FileNotFoundError) as error:
+        raise DataError(
+            f"the finished parts in {out} are not those that its {RECORD} and this version of the code speak of "
+            f"({type(error).__name__}: {error}); run the experiments again"
+        ) from error
 
 
 def _text(found: Record, sections: list[str]) -> str:

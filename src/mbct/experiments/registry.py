@@ -20,16 +20,15 @@ from mbct.experiments.simulation import report as simulation_report
 class Experiment:
     """``report`` takes the finished parts by name, draws, writes the tables and returns a section of the page."""
 
-    title: str
     parts: Callable[[Settings], list[Part]]
     report: Callable[[dict[str, Finished], Path], str]
 
 
 EXPERIMENTS = {
-    "metrics": Experiment("metric simulations", simulation.parts, simulation_report.report),
-    "table": Experiment("main table", offline.parts, main_table.report),
-    "in-depth": Experiment("in-depth figures", offline.parts, in_depth.report),
-    "auction": Experiment("simulated online test", auction.parts, auction_report.report),
-    "complexity": Experiment("complexity", complexity.parts, complexity_report.report),
+    "metrics": Experiment(simulation.parts, simulation_report.report),
+    "table": Experiment(offline.parts, main_table.report),
+    "in-depth": Experiment(offline.parts, in_depth.report),
+    "auction": Experiment(auction.parts, auction_report.report),
+    "complexity": Experiment(complexity.parts, complexity_report.report),
 }
 """``table`` and ``in-depth`` share their parts: whichever comes first computes them."""

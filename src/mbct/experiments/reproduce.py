@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from mbct.errors import ParameterError
 from mbct.experiments.datasets import LOADERS, present
@@ -14,6 +15,16 @@ from mbct.experiments.settings import FULL_REPETITIONS, QUICK_REPETITIONS, Setti
 from mbct.progress import progress
 
 ALL = "all"
+
+
+class Options(TypedDict, total=False):
+    """Keywords of :func:`plan` and :func:`run`."""
+
+    quick: bool
+    out: str | os.PathLike[str]
+    data: str | os.PathLike[str]
+    seed: int
+    repetitions: int | None
 
 
 @dataclass(frozen=True)
@@ -56,15 +67,7 @@ def plan(
     return Plan(settings, Path(out), waiting, len(parts) - len(waiting))
 
 
-def run(
-    names: Sequence[str] = (ALL,),
-    *,
-    quick: bool = False,
-    out: str | os.PathLike[str] = "docs/reproduction",
-    data: str | os.PathLike[str] = "data",
-    seed: int = 0,
-    repetitions: int | None = None,
-) -> Path:
+def run(names: Sequence[str] = (ALL,), **options: Unpack[Options]) -> Path:
     """Reproduce the named experiments (or "all") into the folder ``out`` and return the path of its README.
 
     Finished parts found in ``out`` are kept if the same code made them from the same parameters, so an interrupted
@@ -72,7 +75,7 @@ def run(
     everything to a few minutes. The same seed gives the same numbers. ``repetitions`` are the splits of each data set
     and the simulated markets; a later run with more keeps those that are there.
     """
-    planned = plan(names, quick=quick, out=out, data=data, seed=seed, repetitions=repetitions)
+    planned = plan(names, **options)
     with progress(f"reproducing: {planned}", round(planned.seconds)) as advance:
         for part in planned.waiting:
             finish(part, planned.out)

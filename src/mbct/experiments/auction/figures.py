@@ -47,7 +47,7 @@ def draw_days(path: Path, tests: list[dict[str, Any]], pricing: str) -> None:
 def draw_sweep(path: Path, finished: dict[str, Finished]) -> None:
     """Outcome relative to ranking by the truth, against the calibration error."""
     pricings = get_args(Pricing)
-    with figure(path, len(pricings), len(OUTCOMES), (12.5, 5.6), sharex=True, sharey="row") as (drawn, axes):
+    with figure(path, len(pricings), len(OUTCOMES), (12.5, 5.6), sharex=True) as (drawn, axes):
         for row, pricing in zip(axes, pricings, strict=True):
             sweeps = by_pricing(finished, "sweep", pricing)
             for axis, metric in zip(row, OUTCOMES, strict=True):

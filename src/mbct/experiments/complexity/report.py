@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mbct.experiments.canvas import COLOURS, figure
+from mbct.experiments.canvas import COLOURS, figure, plain_log_ticks
 from mbct.experiments.complexity.measure import CLOSED_FORM, LOSSES, MONTE_CARLO
 from mbct.experiments.markdown import table
 from mbct.experiments.parts import Finished, write
@@ -105,7 +105,8 @@ def _draw(path: Path, finished: dict[str, Finished]) -> None:
             claimed = start * np.asarray(formula(name, part.parameters["fixed"], values))
             (handles["the formula"],) = axis.plot(values, claimed, color=COLOURS["grey"], ls=":", lw=1.5)
             axis.set(xscale="log", yscale="log", xlabel=f"{name} ({_SYMBOL[name]})")
-            axis.minorticks_off()
+            plain_log_ticks(axis.yaxis)
+            axis.xaxis.minorticks_off()
             axis.set_xticks(values, [_short(v) for v in values])
         axes[0, 0].set_ylabel("processor seconds")
         axes[0, -1].set_title("the metric alone", fontsize=9)
