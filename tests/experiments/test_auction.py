@@ -4,6 +4,7 @@ from datetime import date, timedelta
 from functools import partial
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from mbct.experiments.auction import market as markets
 from mbct.experiments.auction.auction import RESERVE, SHADING, bids, run_day
 from mbct.experiments.auction.log import LABEL, SCORE, candidates, log_of_day
 from mbct.experiments.auction.measure import account
-from mbct.experiments.auction.policies import HALF_LIFE_DAYS, NightlyIsotonic, NoCalibration, policies
+from mbct.experiments.auction.policies import HALF_LIFE_DAYS, WINDOW_DAYS, NightlyIsotonic, NoCalibration, policies
 from mbct.serving import BatchScorer
 from mbct.store import ModelShelf
 
@@ -171,8 +172,13 @@ def test_retrained_policies_take_the_common_bias_away(deployed):
 
 
 def test_isotonic_regression_fades_older_days():
+    """The mean of the calibrated log is its weighted click rate: isotonic regression keeps totals."""
     policy = NightlyIsotonic()
-    first, second = log(1, 300), log(2, 300)
-    policy.learn(DAY, first)
-    policy.learn(DAY + timedelta(days=1), second)
-    assert policy.weight.sum() == pytest.approx(0.5 ** (1 / HALF_LIFE_DAYS) * len(first) + len(second))
+    logs = [log(number, 300) for number in range(WINDOW_DAYS + 2)]
+    for number, found in enumerate(logs):
+        policy.learn(DAY + timedelta(days=number), found)
+    window = logs[-WINDOW_DAYS:]
+    weight = np.repeat(0.5 ** (np.arange(WINDOW_DAYS)[::-1] / HALF_LIFE_DAYS), [len(found) for found in window])
+    rows = pl.concat(window)
+    expected = np.average(rows[LABEL].to_numpy(), weights=weight)
+    assert np.average(policy.calibrate(rows), weights=weight) == pytest.approx(expected, rel=1e-9)

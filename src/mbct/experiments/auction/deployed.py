@@ -25,9 +25,10 @@ class DeployedMBCT:
     The candidates of the next day are scored by a database: the exported SQL expression in DuckDB.
     """
 
-    def __init__(self, folder: Path, calibrator: MBCTCalibrator, half_life: float) -> None:
+    def __init__(self, folder: Path, calibrator: MBCTCalibrator, window: int, half_life: float) -> None:
         self.store = CellStore(folder)
         self.calibrator = calibrator
+        self.window = window
         self.half_life = half_life
         self.decisions: list[dict[str, Any]] = []
         self._bins: Any = None
@@ -45,7 +46,7 @@ class DeployedMBCT:
             self._refresh(day)
 
     def _refresh(self, day: date) -> None:
-        found = refresh(self.store, self.calibrator, half_life=self.half_life)
+        found = refresh(self.store, self.calibrator, days=self.window, half_life=self.half_life)
         self.decisions.append({"day": day.isoformat(), "decision": found.decision, "gain": found.comparison.gain})
         if found.in_service is not None:
             self._expression = str(export_model(ModelShelf(self.store).ensemble(found.in_service), "sql"))

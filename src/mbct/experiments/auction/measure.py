@@ -14,7 +14,7 @@ from mbct.experiments.auction.auction import Day, Pricing, bids, run_day
 from mbct.experiments.auction.deployed import DeployedMBCT
 from mbct.experiments.auction.log import candidates, log_of_day
 from mbct.experiments.auction.market import N_ADVERTISERS, N_CANDIDATES, Market, Views, World
-from mbct.experiments.auction.policies import HALF_LIFE_DAYS, TITLES, Policy, policies
+from mbct.experiments.auction.policies import HALF_LIFE_DAYS, TITLES, WINDOW_DAYS, Policy, policies
 from mbct.experiments.parts import Part
 from mbct.experiments.settings import Settings
 from mbct.metrics import auc, tce
@@ -54,8 +54,9 @@ def _part(settings: Settings, pricing: Pricing, number: int, kind: str) -> Part:
         return Part(EXPERIMENT, name, parameters, partial(_sweep, parameters), __name__, 0.0)
     parameters |= {
         "days": 3 if settings.quick else 15,
-        "rest_views": 6000 if settings.quick else 12_000,
+        "rest_views": 6000 if settings.quick else 8_000,
         "min_bin_size": 500 if settings.quick else 1000,
+        "window_days": WINDOW_DAYS,
         "half_life_days": HALF_LIFE_DAYS,
         "warm_up_days": WARM_UP_DAYS,
         "advertisers": N_ADVERTISERS,

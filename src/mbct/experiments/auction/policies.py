@@ -1,5 +1,6 @@
 """What each bucket ranks by: the base, isotonic regression or MBCT, the latter two retrained every night."""
 
+from collections import deque
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,7 +13,8 @@ from mbct.experiments.arrays import FloatArray
 from mbct.experiments.auction.deployed import DeployedMBCT
 from mbct.experiments.auction.log import LABEL, SCORE
 
-HALF_LIFE_DAYS = 3.0
+WINDOW_DAYS, HALF_LIFE_DAYS = 7, 3.0
+"""Older days are left out, younger ones fade."""
 MAX_DEPTH, MAX_TREES = 5, 8
 """Section 5.1."""
 TITLES = {
@@ -46,18 +48,18 @@ class NoCalibration:
 
 
 class NightlyIsotonic:
-    """Bucket B: isotonic regression on the rows of all days, older ones faded."""
+    """Bucket B: isotonic regression on the rows of the window, older ones faded."""
 
     def __init__(self) -> None:
-        self.y_prob = self.clicked = self.weight = np.empty(0)
+        self.logs: deque[Any] = deque(maxlen=WINDOW_DAYS)
         self.model = make("isotonic")
 
     def learn(self, day: date, log: Any) -> None:  # noqa: ARG002
-        """Fade the old rows, add the new, refit."""
-        self.weight = np.concatenate([0.5 ** (1.0 / HALF_LIFE_DAYS) * self.weight, np.ones(len(log))])
-        self.y_prob = np.concatenate([self.y_prob, log[SCORE].to_numpy()])
-        self.clicked = np.concatenate([self.clicked, log[LABEL].to_numpy()])
-        self.model = make("isotonic").fit(self.y_prob, self.clicked, self.weight)
+        """Take the new rows into the window and refit."""
+        self.logs.appendleft(log)
+        weights = [np.full(len(old), 0.5 ** (age / HALF_LIFE_DAYS)) for age, old in enumerate(self.logs)]
+        y_prob, clicked = (np.concatenate([old[name].to_numpy() for old in self.logs]) for name in (SCORE, LABEL))
+        self.model = make("isotonic").fit(y_prob, clicked, np.concatenate(weights))
 
     def calibrate(self, candidates: Any) -> FloatArray:
         """The fitted steps."""
@@ -78,6 +80,6 @@ def policies(folder: Path, min_bin_size: int, seed: int) -> dict[str, Policy]:
     return {
         "none": NoCalibration(),
         "isotonic": NightlyIsotonic(),
-        "mbct": DeployedMBCT(folder / "mbct", printed, HALF_LIFE_DAYS),
-        "mbct-default": DeployedMBCT(folder / "mbct-default", ours, HALF_LIFE_DAYS),
+        "mbct": DeployedMBCT(folder / "mbct", printed, WINDOW_DAYS, HALF_LIFE_DAYS),
+        "mbct-default": DeployedMBCT(folder / "mbct-default", ours, WINDOW_DAYS, HALF_LIFE_DAYS),
     }
