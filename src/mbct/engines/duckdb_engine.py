@@ -44,7 +44,7 @@ class DuckDBEngine:
         for batch in read(_BATCH_ROWS):
             yield nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
 
-    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
+    def table(self, _beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """An Arrow table."""
         import pyarrow as pa
 
