@@ -127,8 +127,10 @@ def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
         shown = each.shown()
         columns = [tuple(v if isinstance(v, str) else _number(v) for v in shown[name]) for name in shown.names]
         print_table(shown.names, list(zip(*columns, strict=True)), left=["field", "segment"])
-    for line in dict.fromkeys(line for each in results.values() for line in each.notes):
-        note(line)
+    said = [(line, when) for when, each in results.items() for line in each.notes]
+    for line in dict.fromkeys(line for line, _ in said):
+        sides_saying_it = [when for other, when in said if other == line]
+        note(line if len(sides_saying_it) == len(results) else f"{sides_saying_it[0]}, {line}")
     for verdict in verdicts:
         click.echo(str(verdict))
 
