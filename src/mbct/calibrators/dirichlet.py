@@ -1,6 +1,6 @@
 """Dirichlet calibration: multinomial logistic regression on the logarithms of all classes' scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from mbct.validation import FloatArray, at_least
 
 _RIDGE = 1e-9
 """Pull of the diagonal to 1 in the mean loss: too small to see, it keeps separable labels from infinity."""
+_MATRIX_CLASSES = 16
+"""Classes up to which the K(K + 1) second derivatives squared are worth a matrix."""
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,56 @@ def fit_dirichlet(
         residual = share[:, None] * (np.exp(z - log_sum[:, None]) - target)
         return float(loss), (residual.T @ design + pull * moved).ravel()
 
-    def hessian_product(flat: FloatArray, direction: FloatArray) -> FloatArray:
-        q = softmax(design @ flat.reshape(start.shape).T)
-        move = direction.reshape(start.shape)
-        along = design @ move.T
-        curved = share[:, None] * q * (along - np.sum(q * along, axis=1, keepdims=True))
-        return np.asarray(curved.T @ design + pull * move, dtype=np.float64).ravel()
+    def curvature(flat: FloatArray) -> _Curvature:
+        return _Curvature(design, share, softmax(design @ flat.reshape(start.shape).T), pull)
 
-    found = minimize(
-        loss_and_gradient, start.ravel(), jac=True, hessp=hessian_product, method="trust-ncg", options={"gtol": 1e-10}
-    )
-    beta = found.x.reshape(start.shape)
+    found = _minimise(loss_and_gradient, curvature, start.ravel())
+    beta = found.reshape(start.shape)
     return DirichletMap(np.ascontiguousarray(beta[:, :-1]), beta[:, -1].copy())
+
+
+class _Curvature:
+    """Second derivatives of the loss at one point: a matrix for few classes, products with directions for many."""
+
+    def __init__(self, design: FloatArray, share: FloatArray, q: FloatArray, pull: FloatArray):
+        self.design, self.share, self.q, self.pull = design, share, q, pull
+        self.matrix = self._as_matrix() if q.shape[1] <= _MATRIX_CLASSES else None
+
+    def __matmul__(self, direction: FloatArray) -> FloatArray:
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ direction, dtype=np.float64)
+        move = direction.reshape(self.pull.shape)
+        along = self.design @ move.T
+        curved = self.share[:, None] * self.q * (along - np.sum(self.q * along, axis=1, keepdims=True))
+        return np.asarray(curved.T @ self.design + self.pull * move, dtype=np.float64).ravel()
+
+    def _as_matrix(self) -> FloatArray:
+        """Σ share·q_a(δ_ab − q_b)·xxᵀ in the block of classes a and b, and the pull on the diagonal."""
+        n_classes, width = self.pull.shape
+        blocks = np.empty((n_classes, width, n_classes, width))
+        for a in range(n_classes):
+            for b in range(a + 1):
+                along = self.share * self.q[:, a] * (float(a == b) - self.q[:, b])
+                blocks[a, :, b, :] = (self.design * along[:, None]).T @ self.design
+                blocks[b, :, a, :] = blocks[a, :, b, :].T
+        return blocks.reshape(self.pull.size, -1) + np.diag(self.pull.ravel())
+
+
+def _minimise(
+    loss_and_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
+    curvature: Callable[[FloatArray], _Curvature],
+    start: FloatArray,
+) -> FloatArray:
+    """Newton's method in a trust region; the curvature at a point is found once and serves all directions there."""
+    last: list[tuple[FloatArray, _Curvature]] = []
+
+    def product(flat: FloatArray, direction: FloatArray) -> FloatArray:
+        if not last or not np.array_equal(last[0][0], flat):
+            last[:] = [(flat.copy(), curvature(flat))]
+        return last[0][1] @ direction
+
+    found = minimize(loss_and_gradient, start, jac=True, hessp=product, method="trust-ncg", options={"gtol": 1e-10})
+    return np.asarray(found.x, dtype=np.float64)
 
 
 class DirichletCalibrator(ManyScores):
