@@ -83,7 +83,9 @@ def evaluate_table(
     require(table, by)
     segments = table.select(list(by)) if by else None
     return {
-        when: evaluate_arrays(labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights)
+        when: evaluate_arrays(
+            labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights, confidence=None
+        )
         for when in track(list(predictions), "evaluating")
     }
 
