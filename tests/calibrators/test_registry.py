@@ -25,6 +25,7 @@ NAMED_IN_THE_DOCUMENTATION = {
     "segment",
     "lightgbm",
     "mbct",
+    "mbct-multiclass",
 }
 
 

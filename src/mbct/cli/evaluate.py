@@ -91,7 +91,9 @@ def evaluate_table(
         predictions["after"] = calibrator.calibrate(table)
     segments = table.select(list(by)) if by else None
     return {
-        when: evaluate_arrays(labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights)
+        when: evaluate_arrays(
+            labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights, confidence=None
+        )
         for when in track(list(predictions), "evaluating")
     }
 

@@ -9,7 +9,7 @@ from mbct.metrics.resampling import Resampling
 from mbct.metrics.results import BinnedEstimate, Estimate
 from mbct.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
 from mbct.stats.debiased_error import debiased_error
-from mbct.stats.divisions import Bins, equal_width, uniform_mass
+from mbct.stats.divisions import equal_width, uniform_mass
 from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, sweep_bins
 from mbct.stats.partition_error import finer_partition_error, partition_error, prediction_ratio
 from mbct.stats.views import shuffled_view
@@ -135,7 +135,7 @@ def pce(
     rows = read_rows(y_true, y_prob, sample_weight)
 
     def statistic(rows: Rows) -> float:
-        return float(partition_error(one_bin(rows))[0])
+        return float(partition_error(rows.whole)[0])
 
     return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, Estimate)
 
@@ -186,10 +186,5 @@ def bfgpce(
     return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=parts)
 
 
-def one_bin(rows: Rows) -> Bins:
-    """All rows as one bin."""
-    return Bins(*(np.asarray([sums.sum()]) for sums in (rows.bins.count, rows.bins.label, rows.bins.pred)))
-
-
 def _ratio(rows: Rows) -> float:
-    return float(prediction_ratio(one_bin(rows))[0])
+    return float(prediction_ratio(rows.whole)[0])

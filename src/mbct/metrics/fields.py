@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from mbct.metrics.binned import one_bin
 from mbct.metrics.resampling import Resampling
 from mbct.metrics.results import BlockEstimate, Estimate, RelativeEstimate
 from mbct.metrics.rows import Rows, check_choice, check_count, read_rows
@@ -40,7 +39,7 @@ def pcoc(
     gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
     return Resampling(confidence, n_bootstrap, 0, seed).estimate(
         rows,
-        lambda rows: float(prediction_ratio(one_bin(rows))[0]),
+        lambda rows: float(prediction_ratio(rows.whole)[0]),
         Estimate,
         p_value=float(2.0 * ndtr(-in_sigmas(gap, cumulative_scale(rows.y_prob, rows.weight)))),
         null=NORMAL_NULL,

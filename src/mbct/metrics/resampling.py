@@ -10,7 +10,7 @@ import numpy as np
 
 from mbct.errors import ParameterError
 from mbct.metrics.results import Estimate, Interval
-from mbct.metrics.rows import Rows, check_count
+from mbct.metrics.rows import OrderedRows, Rows, check_count
 from mbct.progress import progress
 from mbct.validation import FloatArray
 
@@ -59,12 +59,23 @@ class Resampling:
         if self.confidence is None:
             return None
         ordered = rows.in_one_order()
+        replicates = self.replicates(ordered, lambda weight: statistic(ordered.with_weight(weight)))
+        return self.interval_of(value, replicates, lowest, highest)
 
-        def replicate(rng: np.random.Generator) -> float:
-            drawn = np.bincount(rng.integers(len(ordered), size=len(ordered)), minlength=len(ordered))
-            return statistic(ordered.with_weight(ordered.weight * drawn))
+    def replicates(self, rows: OrderedRows, measure: Callable[[FloatArray], Any]) -> FloatArray:
+        """What ``measure`` makes of the weights of each resample of the rows, one after the other."""
 
-        replicates = self._repeat(replicate, self.n_bootstrap, stream=0)
+        def replicate(rng: np.random.Generator) -> Any:
+            return measure(rows.weight * np.bincount(rng.integers(len(rows), size=len(rows)), minlength=len(rows)))
+
+        return self._repeat(replicate, self.n_bootstrap, stream=0)
+
+    def interval_of(
+        self, value: float, replicates: FloatArray, lowest: float = 0.0, highest: float = np.inf
+    ) -> Interval | None:
+        """Basic bootstrap interval of a value whose replicates are known."""
+        if self.confidence is None:
+            return None
         told = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
         if not np.isfinite(value) or len(told) == 0:
             return Interval(np.nan, np.nan, self.confidence, self.n_bootstrap)
@@ -91,12 +102,12 @@ class Resampling:
         reached = int(np.sum(simulated >= value * (1.0 - 1e-12)))
         return (1 + reached) / (1 + self.n_null), null
 
-    def _repeat(self, one: Callable[[np.random.Generator], float], times: int, stream: int) -> FloatArray:
+    def _repeat(self, one: Callable[[np.random.Generator], Any], times: int, stream: int) -> FloatArray:
         """``times`` runs, each with a generator of its own, so that threads do not matter."""
         generators = [np.random.default_rng([self.seed, stream, i]) for i in range(times)]
-        found = np.empty(times)
+        found = []
         with ThreadPoolExecutor(os.cpu_count()) as pool, progress("resampling", times) as advance:
-            for i, value in enumerate(pool.map(one, generators)):
-                found[i] = value
+            for value in pool.map(one, generators):
+                found.append(value)
                 advance(1)
-        return found
+        return np.asarray(found, dtype=np.float64)

@@ -8,8 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import ParameterError
-from mbct.stats.divisions import Bins, atoms_by_prediction, by_group, rows_as_bins
+from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
+from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_of_rows
 from mbct.validation import FloatArray, as_binary_labels, as_probabilities, as_weights, same_length
+
+ECE_BINS = 15
+"""Bins of the errors over bins, where their number is not given."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,26 @@ class Rows:
         """Every row a bin."""
         return rows_as_bins(self.y_prob, self.y_true, self.weight)
 
+    @cached_property
+    def whole(self) -> Bins:
+        """All rows as one bin."""
+        return Bins(*(np.asarray([sums.sum()]) for sums in (self.bins.count, self.bins.label, self.bins.pred)))
+
+    @cached_property
+    def log_loss(self) -> float:
+        """Mean log loss."""
+        return log_loss_of_rows(self.y_prob, self.y_true, self.weight)
+
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """Parts of the Brier score."""
+        return brier_decomposition(self.atoms)
+
+    @cached_property
+    def default_bins(self) -> Bins:
+        """The uniform-mass bins that errors over bins take by default."""
+        return uniform_mass(self.atoms, ECE_BINS)
+
     def values(self, field: int, n_values: int) -> Bins:
         """Sums of each group of the ``field``-th column."""
         return by_group(self.bins, self.groups[field], n_values)
@@ -43,9 +67,10 @@ class Rows:
         groups = tuple(group[index] for group in self.groups)
         return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups)
 
-    def in_one_order(self) -> Self:
+    def in_one_order(self) -> "OrderedRows":
         """The same rows by prediction, weight, groups and label, whatever their order was."""
-        return self.take(np.lexsort((self.y_true, *self.groups, self.weight, self.y_prob)))
+        rows = self.take(np.lexsort((self.y_true, *self.groups, self.weight, self.y_prob)))
+        return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups)
 
     def with_weight(self, weight: FloatArray) -> Self:
         """Other weights; rows that have none left are dropped."""
@@ -54,6 +79,16 @@ class Rows:
     def with_labels(self, y_true: FloatArray) -> Self:
         """Other labels."""
         return replace(self, y_true=y_true)
+
+
+@dataclass(frozen=True)
+class OrderedRows(Rows):
+    """Rows in ascending order of prediction, which masks leave in order: nothing is sorted again for each resample."""
+
+    @cached_property
+    def atoms(self) -> Bins:
+        """Rows of equal prediction joined, ascending."""
+        return atoms_of_sorted(self.y_prob, self.y_true, self.weight)
 
 
 def read_rows(

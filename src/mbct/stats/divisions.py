@@ -7,6 +7,7 @@ does not matter.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,11 @@ class Bins:
     def __len__(self) -> int:
         return len(self.count)
 
+    @cached_property
+    def cumulated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Running sums of mass, positives and predicted positives, each from 0: found once, cut by many divisions."""
+        return cumulative(self.count), cumulative(self.label), cumulative(self.pred)
+
 
 def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
     """One bin for each distinct prediction, ascending; rows of no weight are left out.
@@ -38,10 +44,14 @@ def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArr
     if not counted.all():
         y_prob, y_true, weight = y_prob[counted], y_true[counted], weight[counted]
     order = np.argsort(y_prob)  # not stable, and four times as fast: what is tied is joined anyway
-    p, w = y_prob[order], weight[order]
-    start = np.flatnonzero(np.concatenate([[True], p[1:] != p[:-1]]))
-    mass = np.add.reduceat(w, start)
-    return Bins(mass, np.add.reduceat(w * y_true[order], start), mass * p[start])
+    return atoms_of_sorted(y_prob[order], y_true[order], weight[order])
+
+
+def atoms_of_sorted(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
+    """:func:`atoms_by_prediction` of rows that have weight and ascend in their prediction."""
+    start = np.flatnonzero(np.concatenate([[True], y_prob[1:] != y_prob[:-1]]))
+    mass = np.add.reduceat(weight, start)
+    return Bins(mass, np.add.reduceat(weight * y_true, start), mass * y_prob[start])
 
 
 def atoms_by_group(
@@ -63,9 +73,9 @@ def uniform_mass(atoms: Bins, n_bins: int) -> Bins:
     >>> uniform_mass(rows, 2).label.tolist()  # the middle row counts half on either side
     [0.5, 1.5]
     """
-    edge = cumulative(atoms.count)
+    edge = atoms.cumulated[0]
     cuts = edge[-1] * np.arange(n_bins + 1) / n_bins
-    return Bins(*(np.diff(np.interp(cuts, edge, cumulative(sums))) for sums in (atoms.count, atoms.label, atoms.pred)))
+    return Bins(*(np.diff(np.interp(cuts, edge, sums)) for sums in atoms.cumulated))
 
 
 def equal_width(atoms: Bins, n_bins: int) -> Bins:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_prediction, cumulative, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_prediction, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
 from mbct.stats.pooling import pooled_blocks
 from mbct.validation import FloatArray
@@ -53,10 +53,10 @@ def sweep_bins(atoms: Bins) -> int:
     Only bins that touch a stretch where the isotonic fit had to pool can be out of order, so only those are
     looked at: the sweep stays fast where predictions rank the labels almost perfectly.
     """
-    edge = cumulative(atoms.count)
+    edge, label, _ = atoms.cumulated
     spans = _pooled_spans(atoms, edge)
     most = max(math.floor(edge[-1] + _SLACK), 1)
-    return most if len(spans) == 0 else int(_sweep(edge, cumulative(atoms.label), spans, most))
+    return most if len(spans) == 0 else int(_sweep(edge, label, spans, most))
 
 
 def _pooled_spans(atoms: Bins, edge: FloatArray) -> FloatArray:

@@ -39,10 +39,12 @@ def normalised_entropy_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: F
 
     Not a number where the labels are all equal.
     """
-    rate = float(np.average(y_true, weights=weight))
-    if rate in (0.0, 1.0):
-        return float("nan")
-    return log_loss_of_rows(y_prob, y_true, weight) / entropy(rate)
+    return entropy_ratio(log_loss_of_rows(y_prob, y_true, weight), float(np.average(y_true, weights=weight)))
+
+
+def entropy_ratio(log_loss: float, rate: float) -> float:
+    """Log loss over the entropy of the label rate; not a number where the rate leaves nothing to tell."""
+    return float("nan") if rate in (0.0, 1.0) else log_loss / entropy(rate)
 
 
 def brier_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
