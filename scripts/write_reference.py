@@ -28,7 +28,7 @@ MODULES = (
     "mbct.errors",
 )
 """What users import from; ``__all__`` says which names are public, else every class and function defined there."""
-WIDTH = 100
+WIDTH = 80
 
 
 def public_names(module: Any) -> list[str]:

@@ -2,13 +2,23 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from mbct.errors import StorageError
 
 
 def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     """Write ``content`` beside ``path``, then rename: a reader sees the old file or the new one, never half."""
+    with open_atomically(path, f" ({len(content):,} bytes)") as handle:
+        handle.write(content)
+
+
+@contextmanager
+def open_atomically(path: str | os.PathLike[str], size: str = "") -> Iterator[BinaryIO]:
+    """A file to be written part by part, which takes its place when all is done; ``size`` is said in an error."""
     target = Path(path)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -17,7 +27,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as handle:
-            handle.write(content)
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         part.chmod(0o644)
@@ -25,7 +35,7 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise StorageError(
-            f"cannot write {target} ({len(content):,} bytes): {error.strerror}; "
+            f"cannot write {target}{size}: {error.strerror}; "
             "free some space or choose another place; the file that was there is unchanged"
         ) from error
     except BaseException:

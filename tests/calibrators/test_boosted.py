@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from mbct.calibrators import LightGBMCalibrator
+from mbct.calibrators.persistence import dumps
 from mbct.errors import DataError, MissingDependencyError, ParameterError
 
 
@@ -27,10 +28,10 @@ def mean_error(calibrated, truth):
 
 
 def test_it_learns_biases_of_features():
-    frame, y, _ = biased_by_feature()
+    frame, y, _ = biased_by_feature(n=20_000)
     fresh, _, truth = biased_by_feature(seed=1)
     fitted = boosted().fit(frame, y)
-    assert mean_error(fitted.calibrate(fresh), truth) < 0.25 * mean_error(fresh["p"], truth)
+    assert mean_error(fitted.calibrate(fresh), truth) < 0.2 * mean_error(fresh["p"], truth)
 
 
 def test_categories_may_be_text_categorical_or_named_numbers():
@@ -43,8 +44,7 @@ def test_categories_may_be_text_categorical_or_named_numbers():
     numbers = frame.assign(site=frame["site"].map({"a": 1, "b": 2, "c": 3}))
     named = boosted(categorical=["site"]).fit(numbers, y)
     assert list(named.features_.categories) == ["site"]
-    # Other values fall into other parts of the validation split, so the two agree only in what they learned.
-    assert np.corrcoef(named.calibrate(numbers), expected)[0, 1] > 0.97
+    np.testing.assert_array_equal(named.calibrate(numbers), expected)
 
 
 def test_unseen_and_missing_values_have_a_prediction():
@@ -63,14 +63,24 @@ def test_where_nothing_is_to_be_gained_the_base_stays():
     np.testing.assert_array_equal(tiny.calibrate(np.array([0.2, 0.9])), [0.2, 0.9])
 
 
-def test_weights_are_close_to_copies():
-    frame, y, _ = biased_by_feature(n=20_000)
-    weight = np.random.default_rng(2).integers(0, 3, len(y))
-    rows = np.repeat(np.arange(len(y)), weight)
-    weighted = boosted().fit(frame, y, weight).calibrate(frame)
-    copied = boosted().fit(frame.iloc[rows], y[rows]).calibrate(frame)
-    assert np.mean(np.abs(weighted - copied)) < 0.02
-    assert np.corrcoef(weighted, copied)[0, 1] > 0.99
+def test_a_weight_is_copies_to_the_byte():
+    frame, y, _ = biased_by_feature()
+    weight = np.random.default_rng(2).integers(0, 4, len(y))
+    rows = np.random.default_rng(3).permutation(np.repeat(np.arange(len(y)), weight))
+    weighted = boosted().fit(frame, y, weight)
+    assert weighted.booster_.num_trees() > 5
+    assert dumps(weighted) == dumps(boosted().fit(frame.iloc[rows], y[rows]))
+
+
+def test_it_learns_from_a_table_of_counts():
+    # A cell's positives and negatives are two rows: held out on one side, neither would tell the cell's rate.
+    rng = np.random.default_rng(0)
+    cells = pd.DataFrame({"p": np.tile([0.2, 0.5], 20), "site": np.repeat([f"s{i}" for i in range(20)], 2)})
+    truth = np.clip(cells["p"] * np.repeat(rng.uniform(0.5, 1.5, 20), 2), 0, 1)
+    positive = rng.binomial(1000, truth)
+    both = pd.concat([cells, cells], ignore_index=True)
+    fitted = boosted().fit(both, np.repeat([1, 0], 40), np.concatenate([positive, 1000 - positive]))
+    assert mean_error(fitted.calibrate(cells), truth) < 0.2 * mean_error(cells["p"], truth)
 
 
 def test_the_number_of_threads_does_not_matter():

@@ -26,6 +26,39 @@ def test_centred_knots_are_the_centres_of_the_blocks():
     np.testing.assert_allclose(fitted.values, [0.0, 2 / 21, (3 + 2 / 3) / 7, (6 + 2 / 3) / 7, 1.0])
 
 
+def centred_by_definition(x, y, weight):
+    """Oron and Flournoy's algorithm as they state it, one violation after the other.
+
+    While some y_j ≥ y_{j+1}, the two points become one, at the weighted means of their x and of their y.
+    """
+    points = [(float(a), float(b), float(w)) for a, b, w in zip(x, y, weight, strict=True)]
+    while True:
+        falls = [j for j in range(len(points) - 1) if points[j][1] >= points[j + 1][1] - 1e-12]
+        if not falls:
+            return points
+        (x0, y0, w0), (x1, y1, w1) = points[falls[0]], points[falls[0] + 1]
+        w = w0 + w1
+        points[falls[0] : falls[0] + 2] = [((w0 * x0 + w1 * x1) / w, (w0 * y0 + w1 * y1) / w, w)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_centred_isotonic_agrees_with_its_definition(seed):
+    p, y = biased_scores(seed, n=300)
+    p = p.round(2).clip(0.01, 0.99)
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, len(p))
+    levels = np.unique(p)
+    mass = np.array([weight[p == v].sum() for v in levels])
+    rates = np.array([(weight * y)[p == v].sum() for v in levels]) / mass
+    points = np.array(centred_by_definition(levels, rates, mass))
+    fitted = CentredIsotonicCalibrator().fit(p, y, weight).map_
+    inner = (fitted.knots > 0.0) & (fitted.knots < 1.0)
+    # Our rates are drawn to the overall one by the weight of one row; undone, they are those of the definition.
+    total, rate = weight.sum(), np.average(y, weights=weight)
+    assert len(points) > 5
+    np.testing.assert_allclose(fitted.knots[inner], points[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(((total + 1) * fitted.values[inner] - rate) / total, points[:, 1], atol=1e-12)
+
+
 def test_centred_isotonic_is_near_isotonic_on_much_data():
     p, y = biased_scores(n=50_000)
     fresh = np.linspace(0.05, 0.9, 100)

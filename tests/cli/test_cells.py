@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from mbct import load_model
+from mbct import MBCTCalibrator, load_model
+from mbct.calibrators.persistence import dumps
+from mbct.store import CellStore, ModelShelf
 from terminal import mbct, mbct_on_terminal
 
 
@@ -47,10 +49,20 @@ def test_refresh_promotes_then_judges_and_goes_back(days: Path):
     same = mbct_on_terminal("refresh", "--store", "cells", "--require", "better", cwd=days)
     assert same.code == 1, "the same model is not better than itself"
     assert "kept: " in same.out
-    other = mbct("refresh", "--store", "cells", "--set", "preset=paper", "--set", "max_trees=2", cwd=days)
-    assert other.code in (0, 1)
-    if other.code == 0:
-        assert "is in force" in mbct("rollback", "cells", cwd=days).out
+    (in_service,) = {json.loads(first.out)["in_service"], ModelShelf(CellStore(str(days / "cells"))).in_service()}
+    assert in_service is not None
+    # Any other model, put into service by hand: rolling back must bring the first one's very bytes back.
+    other = MBCTCalibrator("pctr", preset="paper", max_trees=1).fit(parquet.read_table(days / "1.parquet"), "click")
+    replaced = ModelShelf(CellStore(str(days / "cells"))).promote(dumps(other), "to be rolled back")
+    assert replaced != in_service
+    back = json.loads(mbct("rollback", "cells", "--json", cwd=days).out)
+    assert back["version"] == in_service
+    again = mbct("refresh", "--store", "cells", "--require", "better", "-o", "served.json", cwd=days)
+    assert again.code == 1
+    assert (days / "served.json").read_bytes() == (days / "model.json").read_bytes()
+    assert f"version {replaced}" in mbct("rollback", "cells", "--to", replaced, cwd=days).out
+    shelf = ModelShelf(CellStore(str(days / "cells")))
+    assert shelf.read(str(shelf.in_service())) == dumps(other)
 
 
 def test_merge(days: Path):

@@ -6,16 +6,16 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from mbct import load_model
-from mbct.cli.sources import read_table
 from mbct.export import TARGETS
 from terminal import mbct, mbct_on_terminal
 
 
 def test_sql_gives_what_predict_gives(folder: Path):
     expression = mbct("export", "paper.json", "--to", "sql", "--dialect", "duckdb", cwd=folder).out
-    rows = read_table(str(folder / "clicks.parquet"))
+    rows = parquet.read_table(folder / "clicks.parquet")
     exported = duckdb.sql(f"SELECT {expression} AS q FROM rows").to_arrow_table()["q"].to_numpy()
     np.testing.assert_allclose(exported, load_model(folder / "paper.json").calibrate(rows), rtol=0, atol=1e-12)
 

@@ -2,11 +2,13 @@ import json
 import re
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from mbct import MBCTCalibrator, load_model
+from mbct.calibrators.persistence import dumps
 from terminal import mbct, mbct_on_terminal
 
 
@@ -15,6 +17,30 @@ def test_the_model_is_that_of_the_library(folder: Path, tmp_path: Path):
     fitted = MBCTCalibrator("pctr", preset="paper", min_bin_size=200).fit(frame, "click")
     fitted.save(tmp_path / "own.json")
     assert (folder / "paper.json").read_bytes() == (tmp_path / "own.json").read_bytes()
+
+
+def test_where_the_data_lies_does_not_change_the_model(folder: Path, tmp_path: Path):
+    """Files, pipes, databases and queries are summed by DuckDB; the library is given a frame in memory."""
+    holes = "SELECT * REPLACE (CASE WHEN age > 60 THEN 'nan'::DOUBLE WHEN age < 20 THEN NULL ELSE age END AS age) FROM"
+    rows = duckdb.sql(
+        f"SELECT *, ceil(1000 * pctr)::INT % 3 AS weight FROM ({holes} '{folder}/clicks.parquet')"
+    ).to_arrow_table()
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    with duckdb.connect(str(tmp_path / "rows.db")) as connection:
+        connection.execute("CREATE TABLE clicks AS FROM rows")
+    parameters = {"n_folds": 2, "max_trees": 5, "number_bins": 16}
+    names = ["device", "night", "site", "age", "pctr", "click", "weight"]
+    expected = dumps(MBCTCalibrator("pctr", **parameters).fit(rows.select(names), "click", "weight"))
+    settings = [part for name, value in parameters.items() for part in ("--set", f"{name}={value}")]
+    for source in (
+        ["rows.parquet"],
+        ["r*.parquet", "--memory-limit", "200MB"],
+        ["duckdb:///rows.db?table=clicks"],
+        ["--sql", "SELECT * FROM 'rows.parquet'"],
+    ):
+        done = mbct("fit", *source, "--weight", "weight", *settings, "-o", "model.json", cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert (tmp_path / "model.json").read_bytes() == expected, source
 
 
 def test_guesses_are_shown_on_standard_error(folder: Path, tmp_path: Path):

@@ -1,13 +1,16 @@
 import gzip
 import io
+import os
+import subprocess
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 from pyarrow import csv, parquet
 
 from mbct import load_model
-from terminal import mbct, mbct_on_terminal
+from terminal import ENTRY_POINT, mbct, mbct_on_terminal
 
 
 @pytest.mark.parametrize("model", ["paper.json", "isotonic.json"])
@@ -64,6 +67,49 @@ def test_bad_input(folder: Path, tmp_path: Path, arguments: list[str], said: str
     done = mbct("predict", folder / "paper.json", folder / "clicks.csv", *arguments, "-o", "out.csv", cwd=tmp_path)
     assert done.code == 2
     assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def _peak_megabytes(*arguments: str, cwd: Path) -> float:
+    process = subprocess.Popen([str(ENTRY_POINT), *arguments], cwd=cwd, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss / 1024
+
+
+def test_memory_does_not_grow_with_the_rows(folder: Path, tmp_path: Path):
+    """Twenty times the rows, 350 MB of them in memory, for less than 150 MB more."""
+    for name, copies in (("few", 50), ("many", 1000)):
+        duckdb.sql(
+            f"COPY (SELECT c.*, i AS a, i * 0.5 AS b, -i AS c FROM read_parquet('{folder}/clicks.parquet') c, "
+            f"range({copies}) r(i)) TO '{tmp_path}/{name}.parquet'"
+        )
+    few, many = (
+        _peak_megabytes(
+            "predict",
+            str(folder / "isotonic.json"),
+            f"{name}.parquet",
+            "-o",
+            f"{name}-out.parquet",
+            "--memory-limit",
+            "200MB",
+            cwd=tmp_path,
+        )
+        for name in ("few", "many")
+    )
+    assert many - few < 150
+    written = duckdb.sql(f"SELECT count(*), count(calibrated), max(a) FROM '{tmp_path}/many-out.parquet'").fetchall()
+    assert written == [(4_000_000, 4_000_000, 999)]
+
+
+def test_a_fault_far_down_is_placed_and_nothing_is_left(folder: Path, tmp_path: Path):
+    rows = "(SELECT * FROM data LIMIT 1), range(300000) r(i)"
+    query = f"SELECT * EXCLUDE (i) REPLACE (if(i = 299999, 7, 0.5) AS pctr) FROM {rows}"
+    done = mbct("predict", folder / "isotonic.json", folder / "clicks.csv", "--sql", query, "-o", "o.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "lies outside [0, 1]: 7 in row " in done.err
+    assert "row numbers start after the first" in done.err
     assert list(tmp_path.iterdir()) == []
 
 

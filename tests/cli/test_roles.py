@@ -1,10 +1,19 @@
+from typing import Any
+
+import duckdb
 import pyarrow as pa
 import pytest
 
-from mbct.cli.roles import assign
+from mbct.cli import roles as under_test
+from mbct.cli.roles import Roles
+from mbct.cli.sources import Data
 from mbct.errors import DataError
 
 BASE = {"site": ["a", "b", "a"], "pctr": [0.1, 0.5, 0.9], "click": [0, 1, 1]}
+
+
+def assign(table: pa.Table, **named: Any) -> Roles:
+    return under_test.assign(Data(duckdb.connect().from_arrow(table), "the table"), **named)
 
 
 def test_guess():

@@ -8,10 +8,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from mbct.cli.sources import read_table
+from mbct.cli.sources import open_data
 from mbct.errors import DataError, StorageError
 
 ROWS = pa.table({"site": ["a", "b", None, "d'e"], "p": [0.25, 0.5, 0.75, 1.0], "y": pa.array([0, 1, 1, 0], pa.int64())})
+
+
+def read_table(source: str | None, sql: str | None = None, *, once: bool = False) -> pa.Table:
+    with open_data(source, sql, once=once) as opened:
+        return opened.table()
 
 
 @pytest.fixture
@@ -47,6 +52,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_all_sources_agree(data: Path, source: str | None, sql: str | None):
     assert read_table(source, sql).to_pydict() == ROWS.to_pydict()
+    assert read_table(source, sql, once=True).to_pydict() == ROWS.to_pydict()
 
 
 def test_absolute_database(data: Path):
@@ -62,8 +68,8 @@ def test_decimals_become_floats(data: Path):
     ("source", "sql", "said"),
     [
         (None, None, "no data given"),
-        ("absent.csv", None, "absent.csv does not exist"),
-        (".", None, "is a folder"),
+        ("absent.csv", None, "cannot read absent.csv: it does not exist"),
+        (".", None, "it is a folder; name its files"),
         ("absent*.csv", None, "cannot read absent"),
         ("duckdb:///absent.db?table=x", None, "no database absent.db"),
         ("duckdb:///rows.db?table=x", None, "cannot read duckdb:///rows.db"),

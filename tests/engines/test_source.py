@@ -44,6 +44,16 @@ def test_a_glob_opens_all_files(tmp_path: Path) -> None:
     assert found.sums.pred.tolist() == pytest.approx(sums, rel=1e-12)
 
 
+def test_a_table_of_a_database(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "rows.db")) as connection:
+        connection.from_arrow(FRAME.to_arrow()).create("clicks")
+    bins, _ = _expected()
+    for path in (f"duckdb:///{tmp_path}/rows.db?table=clicks", f"duckdb:///{tmp_path}/rows.db"):
+        assert fit_bins(path, **COLUMNS) == bins
+    with pytest.raises(StorageError, match=r"no database .*none\.db"):
+        open_source(f"duckdb:///{tmp_path}/none.db")
+
+
 def test_a_quote_in_a_path_is_no_trap(tmp_path: Path) -> None:
     path = tmp_path / "it's.parquet"
     FRAME.write_parquet(path)
@@ -75,8 +85,9 @@ def test_the_embedded_engine_keeps_to_its_limits(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"format of 'rows.xls'.*\.parquet"):
-        open_source("rows.xls")
+    (tmp_path / "rows.xls").write_bytes(b"no table")
+    with pytest.raises(DataError, match=r"cannot tell what .*rows.xls is: name it \.parquet"):
+        open_source(tmp_path / "rows.xls")
     with pytest.raises(StorageError, match=r"cannot read .*none\.parquet"):
         open_source(tmp_path / "none.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"no parquet")

@@ -128,7 +128,7 @@ def test_it_pickles(name):
     np.testing.assert_array_equal(again.calibrate(frame), fitted.calibrate(frame))
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if calibrator_class(name).weights_are_counts])
+@every_method
 def test_a_weight_of_k_is_k_copies(name):
     frame, y = sample()
     weight = np.random.default_rng(5).integers(0, 4, len(frame))

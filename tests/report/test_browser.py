@@ -91,6 +91,16 @@ def test_the_page_does_not_scroll_sideways(opened: Opened) -> None:
     assert opened.page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
+def test_no_table_scrolls_sideways_and_every_cell_has_its_heading(opened: Opened) -> None:
+    wider = "Array.from(document.querySelectorAll('.scroll'), (frame) => frame.scrollWidth - frame.clientWidth)"
+    assert max(opened.page.evaluate(wider)) <= 0
+    cell = opened.page.locator("#fields td:nth-child(4)").first
+    assert opened.page.locator("#fields th:nth-child(4)").first.inner_text() == "after"
+    heading = cell.evaluate("(cell) => getComputedStyle(cell, '::before').content")
+    narrow = opened.page.viewport_size["width"] < 500
+    assert heading == ('"Field-ECE after"' if narrow else "none")
+
+
 def test_the_tree_folds(opened: Opened) -> None:
     leaves = opened.page.locator("#tree-outline .leaf")
     opened.page.click("button[data-fold=close]")

@@ -39,10 +39,26 @@ def test_fixed_point(n):
 
 
 @pytest.mark.parametrize("n", [500, 5000, 50_000])
-def test_agrees_with_relplot_up_to_its_coarser_grid(n):
+@pytest.mark.parametrize("width", [0.02, 0.1, None])
+def test_equals_relplot_on_a_fine_mesh(monkeypatch, n, width):
+    """relplot sums over 200 points, whose error is of the order of one over their number; of 40,000 little is left.
+
+    Predictions stay off 0 and 1: what relplot's grid puts on its first or last point, its reflection counts half, so
+    that it is 1 to 2 % above the integral (that of the quadrature above) where many predictions lie there.
+    """
+    monkeypatch.setattr(relplot.config, "smECE_mesh_pts", 40_000)
     p, y = _sample(n)
-    ours = smooth_error(atoms_by_prediction(p, y, np.ones(n)))
-    assert ours == pytest.approx(relplot.smECE(p, y), rel=0.02)
+    p = 0.02 + 0.96 * p
+    atoms = atoms_by_prediction(p, y, np.ones(n))
+    width = smooth_error(atoms) if width is None else width
+    ours = smooth_error_at(residual_spectrum(atoms), width)
+    assert ours == pytest.approx(relplot.metrics.smECE_sigma(p, y, width), rel=1e-4)
+
+
+def test_width_equals_relplots_up_to_its_ten_halvings():
+    p, y = _sample(5000)
+    _, width = relplot.smECE(p, y, return_width=True)
+    assert smooth_error(atoms_by_prediction(p, y, np.ones(5000))) == pytest.approx(width, abs=2.0**-10 + 0.0002)
 
 
 def test_falls_as_the_kernel_widens_to_the_bias():

@@ -1,6 +1,7 @@
 """The one interface of every calibration method: a score column in, calibrated probabilities out."""
 
 import os
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,11 +15,10 @@ from mbct.errors import DataError
 from mbct.validation import FloatArray
 
 
-class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all calibrators: ``fit``, ``predict_proba``, ``calibrate``, ``predict``, ``save``.
 
-    A method defines ``_fit(data)``, which stores its fitted state, ``_calibrate(columns, y_prob)``, which must
-    not change it, and ``_state()`` / ``_restore(state)``, which turn it into plain JSON and back.
+    A method defines ``_fit``, ``_calibrate``, ``_state`` and ``_restore``.
     """
 
     method: ClassVar[str]
@@ -31,8 +31,6 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Whether, on data whose labels rise with the score, a higher score in [1e-9, 1 − 1e-9] gets a higher result."""
     feature_aware: ClassVar[bool] = False
     """Whether columns other than the score change the result."""
-    weights_are_counts: ClassVar[bool] = True
-    """Whether a row of weight k is worth exactly k copies of it."""
     run_parameters: ClassVar[frozenset[str]] = frozenset()
     """Parameters that say how to run, not what to fit; they stay out of model files."""
 
@@ -92,17 +90,21 @@ class Calibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(columns)
         self.classes_ = np.array([0, 1])
 
+    @abstractmethod
     def _fit(self, data: TrainingData) -> None:
-        raise NotImplementedError
+        """Store what is learned from checked rows."""
 
+    @abstractmethod
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Calibrated probabilities of checked rows; changes nothing."""
 
+    @abstractmethod
     def _state(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What was learned, as plain JSON."""
 
+    @abstractmethod
     def _restore(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
+        """Undo :meth:`_state`."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")

@@ -9,8 +9,8 @@ import numpy as np
 from mbct.binning.features import CategoryBins
 from mbct.binning.keys import category_key
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.folds import row_keys, stratified_folds
 from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.joined_rows import JoinedRows
 from mbct.engines.columns import Columns, column_name
 from mbct.engines.factorize import as_floats, factorize, is_number
 from mbct.errors import MissingDependencyError, ParameterError
@@ -54,18 +54,23 @@ class FeatureTable:
         return codes[position]
 
 
+_ROW_LIMITS = {"min_data_in_bin": 3, "min_data_per_group": 100}
+"""LightGBM's own defaults for bins of numbers and for groups of categories, in rows."""
+_CATEGORY_ROWS = 10
+"""Rows below which LightGBM leaves a category out of its order, its own default too."""
+
+
 class LightGBMCalibrator(Calibrator):
     """σ(logit(p) + Σ trees), trees by LightGBM on all columns and the score itself.
 
-    The number of trees minimises the log loss on ``validation_fraction`` of the rows (equal rows on one side, a
-    seeded choice); the model is then fitted on all rows. Where no tree lowers that loss, or a part would have
-    fewer than two rows of a class, the base is left as it is. LightGBM chooses bins and leaves by rows, so a weight
-    of k is close to k copies, not equal.
+    The number of trees minimises the log loss on ``validation_fraction`` of the rows of each class, a seeded choice;
+    the model is then fitted on all rows. Where no tree lowers that loss, or a part would have fewer than two rows of
+    a class, the base is left as it is. Equal rows are joined, so a weight of k is k copies, and what LightGBM limits by
+    counts of rows (``min_child_samples``) is scaled to the number of joined rows.
     """
 
     method = "lightgbm"
     feature_aware = True
-    weights_are_counts = False
     run_parameters = frozenset({"n_jobs"})
 
     def __init__(
@@ -96,72 +101,62 @@ class LightGBMCalibrator(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         at_least(1, n_estimators=self.n_estimators, early_stopping_rounds=self.early_stopping_rounds)
         at_least(2, num_leaves=self.num_leaves)
+        at_least(0, min_child_samples=self.min_child_samples)
         if not 0.0 < self.validation_fraction <= 0.5:
             raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
-        table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
         data = data.counted()
+        table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
         matrix = table.matrix(data.columns, data.y_prob)
-        n_trees = self._number_of_trees(table, matrix, data)
-        text = ""
-        if n_trees:
-            every = np.ones(len(matrix), dtype=bool)
-            text = self._train(table, matrix, data, every, n_trees).model_to_string(num_iteration=n_trees)
+        rows = JoinedRows.of_rows(matrix, data.y_true, data.weight, self.random_state)
+        n_trees = self._number_of_trees(table, rows)
+        text = self._train(table, rows, n_trees).model_to_string(num_iteration=n_trees) if n_trees else ""
         self.features_, self.model_text_ = table, text
         self.booster_ = _booster(text)
 
-    def _number_of_trees(self, table: FeatureTable, matrix: FloatArray, data: TrainingData) -> int:
-        keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(matrix)), self.random_state)
-        n_parts = max(2, round(1.0 / self.validation_fraction))
-        held_out = stratified_folds(keys, data.y_true, n_parts) == 0
-        rest = ~held_out
-        for part in (held_out, rest):
-            positives = int(np.sum(data.y_true[part]))
-            if min(positives, int(part.sum()) - positives) < 2:
-                return 0
-        booster = self._train(table, matrix, data, rest, self.n_estimators, held_out)
-        base = logit(data.y_prob[held_out])
-        label, weight = data.y_true[held_out], data.weight[held_out]
-        trees = booster.predict(matrix[held_out], raw_score=True, num_iteration=booster.best_iteration)
-        gain = log_loss_of_logodds(base, label) - log_loss_of_logodds(base + trees, label)
-        return int(booster.best_iteration) if float(np.sum(weight * gain)) > 0.0 else 0
+    def _number_of_trees(self, table: FeatureTable, rows: JoinedRows) -> int:
+        held_out, rest = rows.parted(self.validation_fraction, np.random.default_rng(self.random_state))
+        if not (held_out.has_two_of_each_class() and rest.has_two_of_each_class()):
+            return 0
+        booster = self._train(table, rest, self.n_estimators, held_out)
+        base = held_out.matrix[:, 0]
+        trees = booster.predict(held_out.matrix, raw_score=True, num_iteration=booster.best_iteration)
+        gain = log_loss_of_logodds(base, held_out.label) - log_loss_of_logodds(base + trees, held_out.label)
+        return int(booster.best_iteration) if float(np.sum(held_out.weight * gain)) > 0.0 else 0
 
-    def _train(
-        self,
-        table: FeatureTable,
-        matrix: FloatArray,
-        data: TrainingData,
-        rows: np.ndarray[Any, Any],
-        n_trees: int,
-        held_out: np.ndarray[Any, Any] | None = None,
-    ) -> Any:
+    def _train(self, table: FeatureTable, rows: JoinedRows, n_trees: int, held_out: JoinedRows | None = None) -> Any:
         lightgbm = _lightgbm()
         categorical = [1 + i for i, name in enumerate(table.names) if name in table.categories]
+        parameters = self._booster_parameters(rows)
 
-        def dataset(part: np.ndarray[Any, Any], reference: Any = None) -> Any:
+        def dataset(part: JoinedRows, reference: Any = None) -> Any:
             return lightgbm.Dataset(
-                matrix[part],
-                data.y_true[part],
-                weight=data.weight[part],
-                init_score=logit(data.y_prob[part]),
-                feature_name=[f"f{i}" for i in range(matrix.shape[1])],
+                part.matrix,
+                part.label,
+                weight=part.weight,
+                init_score=np.ascontiguousarray(part.matrix[:, 0]),
+                feature_name=[f"f{i}" for i in range(part.matrix.shape[1])],
                 categorical_feature=categorical,
                 reference=reference,
-                params={"verbosity": -1},
+                params=parameters,
             )
 
         train = dataset(rows)
         early = [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)] if held_out is not None else []
         valid = [dataset(held_out, train)] if held_out is not None else []
-        return lightgbm.train(self._booster_parameters(), train, n_trees, valid_sets=valid, callbacks=early)
+        return lightgbm.train(parameters, train, n_trees, valid_sets=valid, callbacks=early)
 
-    def _booster_parameters(self) -> dict[str, Any]:
+    def _booster_parameters(self, rows: JoinedRows) -> dict[str, Any]:
+        # LightGBM counts the joined rows, so what it limits by counts of rows is scaled to their number.
+        joined_share = min(len(rows) / float(np.sum(rows.weight)), 1.0)
+        counts = {"min_data_in_leaf": self.min_child_samples, **_ROW_LIMITS}
         return {
             "objective": "binary",
             "metric": "binary_logloss",
             "boost_from_average": False,
             "learning_rate": self.learning_rate,
             "num_leaves": self.num_leaves,
-            "min_data_in_leaf": self.min_child_samples,
+            **{name: max(1, round(count * joined_share)) for name, count in counts.items()},
+            "cat_smooth": _CATEGORY_ROWS * joined_share,
             "seed": self.random_state,
             "deterministic": True,
             "force_row_wise": True,

@@ -1,5 +1,6 @@
 """Methods that look at the score alone: fitted, they are a frozen map from probability to probability."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
@@ -13,12 +14,12 @@ from mbct.validation import FloatArray
 
 
 @dataclass(frozen=True)
-class ScoreMap:
+class ScoreMap(ABC):
     """A fitted map p → calibrated p: plain numbers and arrays, JSON both ways."""
 
+    @abstractmethod
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""
-        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; floats keep every bit."""
@@ -38,9 +39,9 @@ class ScoreCalibrator(Calibrator):
     map_type: ClassVar[type[ScoreMap]]
     map_: ScoreMap
 
+    @abstractmethod
     def fit_map(self, counts: ScoreCounts) -> ScoreMap:
         """Fit the map to rows summed by score."""
-        raise NotImplementedError
 
     def _fit(self, data: TrainingData) -> None:
         self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))

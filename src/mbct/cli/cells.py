@@ -1,13 +1,14 @@
 """``mbct cells``: rows as sums by day, kept in a store from which models are refitted."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from mbct.cli.options import features_options, json_option, labelled, labelled_data
+from mbct.cli.options import features_options, json_option, labelled, labelled_data, memory_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json
+from mbct.cli.sources import Data
 from mbct.files import write_atomically
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def cells() -> None:
 @click.option("--day", required=True, metavar="YYYY-MM-DD", help="Day of these rows.")
 @click.option("--batch", help="Name of these rows, so that they count once; the name of DATA if not given.")
 @features_options
+@memory_option
 def aggregate(
     data: str | None,
     store: str,
@@ -48,6 +50,7 @@ def aggregate(
     weight: str | None,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
+    memory_limit: str | None,
     sql: str | None,
     as_json: bool,
 ) -> None:
@@ -59,17 +62,20 @@ def aggregate(
     from mbct.store.cell_store import CellStore
 
     opened = CellStore(store)
-    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
     name = batch or f"{day} {Path(data or 'query').name}"
-    added = append_table(opened, table, roles, day, name)
+    with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
+        added = append_rows(opened, rows, roles, day, name)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
     else:
         click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}")
 
 
-def append_table(store: "CellStore", table: Any, roles: Roles, day: str, batch: str) -> "Batch":
-    """Append an Arrow table, under the bins of the store's newest batch, or under its own if it is the first."""
+def append_rows(store: "CellStore", rows: Data, roles: Roles, day: str, batch: str) -> "Batch":
+    """Append rows, under the bins of the store's newest batch, or under their own if it is the first.
+
+    DuckDB sums them where they lie: only the cells come into memory.
+    """
     from mbct.engines import aggregate as aggregate_rows
     from mbct.engines import fit_bins
 
@@ -80,8 +86,11 @@ def append_table(store: "CellStore", table: Any, roles: Roles, day: str, batch: 
         note(f"bins: those of {newest.day}")
     else:
         features = list(roles.features or ())
-        bins = fit_bins(table, score=roles.score, label=roles.label, weight=roles.weight, features=features)
-    found = aggregate_rows(table, bins, label=roles.label, weight=roles.weight)
+        own = rows.source(roles.columns)
+        bins = fit_bins(own, score=roles.score, label=roles.label, weight=roles.weight, features=features)
+    rows.require(bins.names)
+    wanted = dict.fromkeys([*bins.names, roles.label, *([] if roles.weight is None else [roles.weight])])
+    found = aggregate_rows(rows.source(list(wanted)), bins, label=roles.label, weight=roles.weight)
     return store.append(found, bins, day=day, batch=batch)
 
 

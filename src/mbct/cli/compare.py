@@ -37,10 +37,10 @@ def compare(
 
     Every method is fitted on the same folds of DATA and judged on the rows it has not seen.
     """
-    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
+    with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
+        used = opened.table(roles.columns)
     from mbct.comparison.compare import compare as compare_methods
 
-    used = table.select([n for n in (*(roles.features or ()), roles.score, roles.label, roles.weight) if n])
     result = compare_methods(
         used,
         roles.label,

@@ -8,8 +8,9 @@ import click
 
 from mbct.cli.gates import Verdict, parse_gate
 from mbct.cli.options import labelled, labelled_data, names_option
-from mbct.cli.roles import Roles, require
+from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
+from mbct.cli.sources import Data
 
 if TYPE_CHECKING:
     from mbct.metrics.evaluation import Evaluation
@@ -55,7 +56,9 @@ def evaluate(
 
         calibrator = load_model(model)
         score = score or str(calibrator.score_)
-    table, roles = labelled_data(data, sql, label, score, weight)
+    with labelled_data(data, sql, label, score, weight) as (opened, roles):
+        opened.require(by)
+        table = opened.table(_needed(opened, roles, calibrator, by))
     results = evaluate_table(table, roles, calibrator, by, max_values)
     verdicts = [gate.judge(measured(list(results.values())[-1])) for gate in parsed]
     if as_json:
@@ -64,6 +67,12 @@ def evaluate(
         _show(results, verdicts)
     if any(verdict.failed for verdict in verdicts):
         ctx.exit(1)
+
+
+def _needed(data: Data, roles: Roles, calibrator: Any, by: Sequence[str]) -> list[str]:
+    """Columns that are looked at; one that the model wants and the data lacks is named by the model itself."""
+    wanted = {*roles.columns, *by, *(() if calibrator is None else calibrator.feature_names_in_)}
+    return [name for name in data.names if name in wanted]
 
 
 def evaluate_table(
@@ -80,7 +89,6 @@ def evaluate_table(
     predictions = {"before": columns.numpy(roles.score)}
     if calibrator is not None:
         predictions["after"] = calibrator.calibrate(table)
-    require(table, by)
     segments = table.select(list(by)) if by else None
     return {
         when: evaluate_arrays(labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights)
@@ -119,8 +127,10 @@ def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
         shown = each.shown()
         columns = [tuple(v if isinstance(v, str) else _number(v) for v in shown[name]) for name in shown.names]
         print_table(shown.names, list(zip(*columns, strict=True)), left=["field", "segment"])
-    for line in dict.fromkeys(line for each in results.values() for line in each.notes):
-        note(line)
+    said = [(line, when) for when, each in results.items() for line in each.notes]
+    for line in dict.fromkeys(line for line, _ in said):
+        sides_saying_it = [when for other, when in said if other == line]
+        note(line if len(sides_saying_it) == len(results) else f"{sides_saying_it[0]}, {line}")
     for verdict in verdicts:
         click.echo(str(verdict))
 

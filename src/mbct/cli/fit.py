@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import features_options, labelled, labelled_data, settings_option
+from mbct.cli.options import features_options, labelled, labelled_data, memory_option, settings_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, print_json
+from mbct.cli.sources import Data
 from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ EXAMPLES = (
 )
 @settings_option("Parameter of the method.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
+@memory_option
 def fit(
     data: str | None,
     label: str | None,
@@ -46,15 +48,18 @@ def fit(
     preset: str | None,
     settings: dict[str, Any],
     output: str,
+    memory_limit: str | None,
     sql: str | None,
     as_json: bool,
 ) -> None:
     """Learn the bias of predictions; write a model.
 
-    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias.
+    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias. It is read where
+    it lies and need not fit into memory.
     """
-    table, roles = labelled_data(data, sql, label, score, weight, features, exclude)
-    fitted = fit_table(table, roles, method, {**settings, **({"preset": preset} if preset else {})})
+    parameters = {**settings, **({"preset": preset} if preset else {})}
+    with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
+        fitted = fit_rows(rows, roles, method, parameters)
     fitted.calibrator.save(output)
     if as_json:
         print_json({"model": output, **roles.to_dict(), **fitted.to_dict()})
@@ -96,11 +101,11 @@ class Fitted:
         return f"{said}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules"
 
 
-def fit_table(table: Any, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
-    """A calibrator fitted on an Arrow table whose columns have ``roles``."""
-    import numpy as np
+def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
+    """A calibrator fitted on rows whose columns have ``roles``.
 
-    from mbct.calibrators.inputs import training_data
+    Of MBCT only the cells, of other methods the columns in use are brought into memory.
+    """
     from mbct.calibrators.registry import calibrator_class
 
     kind = calibrator_class(method)
@@ -108,9 +113,20 @@ def fit_table(table: Any, roles: Roles, method: str, parameters: dict[str, Any])
     if foreign := sorted(set(parameters) - known):
         listed = ", ".join(sorted(known)) or "none"
         raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")
-    used = table.select([name for name in (*(roles.features or ()), roles.score, roles.label, roles.weight) if name])
-    data = training_data(used, roles.label, roles.weight, None, roles.score, one_class=kind.accepts_one_class)
-    calibrator = kind(score=roles.score, **parameters).fit_data(data)
-    calibrated = calibrator.calibrate_columns(data.columns, data.y_prob)
-    means = (float(np.average(values, weights=data.weight)) for values in (data.y_true, data.y_prob, calibrated))
-    return Fitted(calibrator, table.num_rows, *means)
+    calibrator = kind(score=roles.score, **parameters)
+    rows = data.source(roles.columns) if method == "mbct" else data.table(roles.columns)
+    calibrator.fit(rows, roles.label, roles.weight)
+    return _with_means(calibrator, data, roles)
+
+
+def _with_means(calibrator: "Calibrator", data: Data, roles: Roles) -> Fitted:
+    """What the calibrator does to the rows, read once more, some at a time."""
+    import numpy as np
+
+    n_rows, mass, sums = 0, 0.0, np.zeros(3)
+    for batch in data.batches(roles.columns):
+        label, prediction = (np.asarray(batch[name], dtype=np.float64) for name in (roles.label, roles.score))
+        weight = np.ones(len(label)) if roles.weight is None else np.asarray(batch[roles.weight], dtype=np.float64)
+        sums += [float(weight @ values) for values in (label, prediction, calibrator.calibrate(batch))]
+        n_rows, mass = n_rows + len(label), mass + float(weight.sum())
+    return Fitted(calibrator, n_rows, *(sums / mass).tolist())

@@ -1,14 +1,15 @@
 """Options that several commands take, and what they mean together."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
 from mbct.cli.roles import Roles, assign
 from mbct.cli.shell import note
-from mbct.cli.sources import read_table
+from mbct.cli.sources import Data, open_data
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -17,6 +18,11 @@ sql_option = click.option("--sql", metavar="QUERY", help="Query to run on DATA, 
 label_option = click.option("--label", metavar="COLUMN", help="Column of 0 and 1. Guessed from its name if not given.")
 score_option = click.option("--score", metavar="COLUMN", help="Column of predicted probabilities. Guessed likewise.")
 weight_option = click.option("--weight", metavar="COLUMN", help="Column of row weights.")
+memory_option = click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    help="Memory for reading, such as 1GB; more goes to disk. Most of it if not given.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
 
 
@@ -63,6 +69,7 @@ def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> di
     return settings
 
 
+@contextmanager
 def labelled_data(
     data: str | None,
     sql: str | None,
@@ -71,10 +78,12 @@ def labelled_data(
     weight: str | None,
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
-) -> tuple[Any, Roles]:
+    *,
+    memory_limit: str | None = None,
+) -> Iterator[tuple[Data, Roles]]:
     """The rows to learn from or to judge, and the role of each column, which is shown."""
-    table = read_table(data, sql)
-    roles = assign(table, label=label, score=score, weight=weight, features=features, exclude=exclude)
-    for line in roles.lines():
-        note(line)
-    return table, roles
+    with open_data(data, sql, memory_limit=memory_limit) as opened:
+        roles = assign(opened, label=label, score=score, weight=weight, features=features, exclude=exclude)
+        for line in roles.lines():
+            note(line)
+        yield opened, roles

@@ -1,14 +1,19 @@
 """``mbct predict``: add the calibrated probability to every row."""
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import data_argument, sql_option
+from mbct.cli.options import data_argument, memory_option, sql_option
 from mbct.cli.shell import command, note
-from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_table
-from mbct.cli.sources import read_table
-from mbct.errors import ParameterError
+from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
+from mbct.cli.sources import Data, open_data
+from mbct.errors import DataError, ParameterError
+from mbct.progress import Advance, progress
+
+if TYPE_CHECKING:
+    from mbct.calibrators.base import Calibrator
 
 EXAMPLES = (
     "mbct predict model.json clicks.parquet -o scored.parquet",
@@ -23,22 +28,46 @@ EXAMPLES = (
 @click.option("-o", "--output", required=True, metavar="FILE", help="Parquet or CSV by its ending; - prints CSV.")
 @click.option("--column", default="calibrated", show_default=True, help="Name of the new column.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format, whatever the ending of FILE.")
+@memory_option
 @sql_option
-def predict(model: str, data: str | None, output: str, column: str, form: str | None, sql: str | None) -> None:
-    """Add the calibrated probability to every row."""
+def predict(
+    model: str,
+    data: str | None,
+    output: str,
+    column: str,
+    form: str | None,
+    memory_limit: str | None,
+    sql: str | None,
+) -> None:
+    """Add the calibrated probability to every row.
+
+    Rows are read, calibrated and written some at a time, so that DATA need not fit into memory.
+    """
     from mbct.calibrators.persistence import load_model
 
     calibrator = load_model(model)
-    table = with_calibrated(calibrator, read_table(data, sql), column)
-    write_table(table, output, form)
+    with open_data(data, sql, once=True, memory_limit=memory_limit) as opened, progress("calibrating") as advance:
+        if column in opened.names:
+            raise ParameterError(f"the data has a column {column!r} already: choose another name with --column")
+        n_rows = write_tables(with_calibrated(calibrator, opened, column, advance), output, form)
     if output != STANDARD_OUTPUT:
-        note(f"wrote {table.num_rows:,} rows to {output}")
+        note(f"wrote {n_rows:,} rows to {output}")
 
 
-def with_calibrated(calibrator: Any, table: Any, column: str) -> Any:
-    """The Arrow table and the calibrated probability of each row under the name ``column``."""
+def with_calibrated(calibrator: "Calibrator", data: Data, column: str, advance: Advance) -> Iterator[Any]:
+    """Arrow tables of the rows with their calibrated probability under the name ``column``; never an empty sequence."""
     import pyarrow as pa
 
-    if column in table.column_names:
-        raise ParameterError(f"the data has a column {column!r} already: choose another name with --column")
-    return table.append_column(column, pa.array(calibrator.calibrate(table)))
+    n_rows = 0
+    for table in data.batches():
+        try:
+            calibrated = calibrator.calibrate(table)
+        except DataError as error:
+            raise DataError(
+                f"{error}; row numbers start after the first {n_rows:,} rows" if n_rows else str(error)
+            ) from error
+        n_rows += table.num_rows
+        yield table.append_column(column, pa.array(calibrated))
+        advance(1)
+    if n_rows == 0:
+        raise DataError(f"{data.name} has no rows")

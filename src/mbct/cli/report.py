@@ -38,7 +38,8 @@ def report(
     from mbct.report import write_report
 
     calibrator = load_model(model)
-    table, roles = labelled_data(data, sql, label, score or str(calibrator.score_), weight)
+    with labelled_data(data, sql, label, score or str(calibrator.score_), weight) as (opened, roles):
+        table = opened.table()
     summary = write_report(
         calibrator,
         table,

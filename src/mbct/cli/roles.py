@@ -3,9 +3,12 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mbct.errors import DataError
+
+if TYPE_CHECKING:
+    from mbct.cli.sources import Data
 
 _LABEL_NAMES = """
     click clicked is_click label target y y_true outcome event converted conversion is_conversion claim default
@@ -21,6 +24,16 @@ _ID_PATTERN = re.compile(r"(^|_)(id|uuid|guid|key|index|rowid|row|number|nr)$|^i
 _ID_SHARE = 0.9
 """A column of text with more distinct values than this share of the rows tells rows apart, not segments."""
 _FEW_ROWS = 50
+_MANY_ROWS = 1_000_000
+"""In more rows than this distinct values are counted by a sketch, a few per cent off."""
+_INTEGERS = frozenset(f"{sign}{size}int" for sign in ("", "u") for size in ("tiny", "small", "", "big", "huge"))
+_INTEGERS |= {"integer", "uinteger"}
+_FRACTIONS = frozenset({"float", "double", "decimal"})
+_NO_SEGMENTS = frozenset(
+    {"list", "array", "struct", "map", "union", "null", "sqlnull", "blob", "bit", "interval", "time"}
+    | {"time with time zone", "timestamp with time zone"}
+)
+"""Types whose values cannot be told apart by a model."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +68,18 @@ class Roles:
         }
         return {**chosen, "excluded": excluded, "guessed": list(self.guessed)}
 
+    @property
+    def columns(self) -> list[str]:
+        """The features, the score, the label and the weight, where there are such."""
+        return [name for name in (*(self.features or ()), self.score, self.label, self.weight) if name is not None]
+
     def _named(self) -> Iterable[tuple[str, str]]:
         named = (("label", self.label), ("score", self.score), ("weight", self.weight))
         return ((role, name) for role, name in named if name is not None)
 
 
 def assign(
-    table: Any,
+    data: "Data",
     *,
     label: str | None = None,
     score: str | None = None,
@@ -69,95 +87,78 @@ def assign(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
 ) -> Roles:
-    """Roles of the columns of an Arrow table; label and score are guessed where they are not named.
+    """Roles of the columns of ``data``; label and score are guessed where they are not named.
 
     ``features`` names them; an empty list takes every column that is fit to be one; None wants none.
     """
     named = [name for name in (label, score, weight) if name is not None]
-    require(table, [*named, *(features or ()), *exclude])
+    n_rows = data.count()
+    data.require([*named, *(features or ()), *exclude])
     guessed = tuple(role for role, name in (("label", label), ("score", score)) if name is None)
-    label = label or _guess_label(table, set(named))
-    score = score or _guess_score(table, {*named, label})
+    label = label or _guess_label(data, set(named))
+    score = score or _guess_score(data, {*named, label})
     taken = [name for name in (label, score, weight) if name is not None]
     if len(set(taken)) < len(taken):
         raise DataError(f"label, score and weight must be different columns, got {', '.join(taken)}")
     if features is None or features:
         kept = None if features is None else tuple(name for name in features if name not in (*taken, *exclude))
         return Roles(label, score, kept, weight, (), guessed)
-    others = [name for name in table.column_names if name not in taken]
-    reasons = {name: "as asked" if name in exclude else _useless(table, name) for name in others}
+    others = [name for name in data.names if name not in taken]
+    useless = _useless(data, n_rows, [name for name in others if name not in exclude])
+    reasons = {name: "as asked" if name in exclude else useless.get(name) for name in others}
     left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
     return Roles(label, score, tuple(n for n in others if reasons[n] is None), weight, left_out, guessed)
 
 
-def _guess_label(table: Any, taken: set[str]) -> str:
-    found = [name for name in _named_like(table, LABEL_NAMES.__contains__, taken) if _is_binary(table[name])]
-    return _only(table, found, "label", "a column of 0 and 1")
+def _guess_label(data: "Data", taken: set[str]) -> str:
+    likely = _named_like(data, LABEL_NAMES.__contains__, taken)
+    types = data.types
+    numbers = [name for name in likely if types[name].id in _INTEGERS | _FRACTIONS]
+    binary = data.each("bool_and({} IN (0, 1))", numbers)
+    found = [name for name in likely if types[name].id == "boolean" or binary.get(name)]
+    return _only(data, found, "label", "a column of 0 and 1")
 
 
-def _guess_score(table: Any, taken: set[str]) -> str:
+def _guess_score(data: "Data", taken: set[str]) -> str:
     def like_a_score(name: str) -> bool:
         return name in SCORE_NAMES or _SCORE_PATTERN.search(name) is not None
 
-    found = [name for name in _named_like(table, like_a_score, taken) if _is_probability(table[name])]
-    return _only(table, found, "score", "predicted probabilities")
+    types = data.types
+    likely = [name for name in _named_like(data, like_a_score, taken) if types[name].id in _FRACTIONS]
+    # DuckDB takes NaN for the greatest of numbers; a score with some is refused later, by name.
+    inside = data.each("bool_and({} BETWEEN 0 AND 1 OR isnan({}::DOUBLE))", likely)
+    return _only(data, [name for name, yes in inside.items() if yes], "score", "predicted probabilities")
 
 
-def _named_like(table: Any, fits: Callable[[str], bool], taken: set[str]) -> list[str]:
-    return [name for name in table.column_names if name not in taken and fits(name.lower())]
+def _named_like(data: "Data", fits: Callable[[str], bool], taken: set[str]) -> list[str]:
+    return [name for name in data.names if name not in taken and fits(name.lower())]
 
 
-def _only(table: Any, found: list[str], role: str, meaning: str) -> str:
+def _only(data: "Data", found: list[str], role: str, meaning: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
         raise DataError(f"which column is the {role}? {', '.join(found)} all look like it: pass --{role} {found[0]}")
-    raise DataError(
-        f"which column is the {role} ({meaning})? pass --{role} NAME; the data has {', '.join(table.column_names)}"
-    )
+    raise DataError(f"which column is the {role} ({meaning})? pass --{role} NAME; the data has {', '.join(data.names)}")
 
 
-def require(table: Any, names: Sequence[str]) -> None:
-    """Raise unless every name is a column."""
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        raise DataError(f"no column {missing[0]!r}; the data has {', '.join(table.column_names)}")
+def _useless(data: "Data", n_rows: int, names: Sequence[str]) -> dict[str, str]:
+    """Why columns cannot tell segments apart; those that can are not named."""
+    types = data.types
+    reasons = {name: f"of type {types[name]}" for name in names if types[name].id in _NO_SEGMENTS}
+    if n_rows < _FEW_ROWS:
+        return reasons
+    doubtful = [name for name in names if name not in reasons and _may_be_identifier(name, types[name].id)]
+    exact = n_rows <= _MANY_ROWS
+    counted = data.each("count(DISTINCT {})" if exact else "approx_count_distinct({})", doubtful)
+    for name, distinct in counted.items():
+        if distinct >= _ID_SHARE * n_rows:
+            about = "" if exact else "about "
+            reasons[name] = f"{about}{distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
+    return reasons
 
 
-def _is_binary(column: Any) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_boolean(column.type):
-        return True
-    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+def _may_be_identifier(name: str, kind: str) -> bool:
+    if kind in _FRACTIONS or kind == "boolean":
         return False
-    return set(pc.unique(column).to_pylist()) <= {0, 1}
-
-
-def _is_probability(column: Any) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_floating(column.type):
-        return False
-    ends = pc.min_max(column).as_py()
-    return ends["min"] is not None and ends["min"] >= 0.0 and ends["max"] <= 1.0
-
-
-def _useless(table: Any, name: str) -> str | None:
-    """Why a column cannot tell segments apart; None where it can."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = table[name]
-    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-        return f"of type {column.type}"
-    if pa.types.is_floating(column.type) or pa.types.is_boolean(column.type) or table.num_rows < _FEW_ROWS:
-        return None
-    if pa.types.is_integer(column.type) and not _ID_PATTERN.search(name):
-        return None
-    distinct = pc.count_distinct(column, mode="only_valid").as_py()
-    if distinct < _ID_SHARE * table.num_rows:
-        return None
-    return f"{distinct:,} distinct values in {table.num_rows:,} rows: looks like an identifier"
+    return kind not in _INTEGERS or _ID_PATTERN.search(name) is not None

@@ -3,7 +3,7 @@
 import click
 
 from mbct.cli.shell import command, note
-from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_table
+from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
 from mbct.errors import MissingDependencyError
 
 EXAMPLES = (
@@ -35,6 +35,6 @@ def simulate(kind: str, rows: int, seed: int, truth: bool, output: str, form: st
         raise MissingDependencyError("writing data needs pyarrow: pip install 'mbct[cli]'") from error
     simulation = draw(kind, rows, seed=seed)
     columns = {**simulation.columns, **({"truth": simulation.truth} if truth else {})}
-    write_table(pa.table(columns), output, form)
+    write_tables([pa.table(columns)], output, form)
     if output != STANDARD_OUTPUT:
         note(f"wrote {rows:,} rows to {output}")

@@ -1,35 +1,76 @@
-"""Where tables go: Parquet or CSV by the file's ending, whole or not at all, or standard output."""
+"""Where tables go: Parquet or CSV by the file's ending, whole or not at all, or standard output; part by part."""
 
 import gzip
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from mbct.errors import ParameterError
-from mbct.files import write_atomically
+from mbct.files import open_atomically
 
 STANDARD_OUTPUT = "-"
 FORMATS = ("csv", "parquet")
 
 
-def write_table(table: Any, target: str, form: str | None = None) -> None:
-    """Write an Arrow table to ``target``; ``form`` overrides the ending, ``-`` is CSV on standard output."""
+class _WholeWrites:
+    """Standard output that takes all it is given: unbuffered (PYTHONUNBUFFERED) it may take a part at a time."""
+
+    closed = False
+
+    def write(self, content: Any) -> int:
+        """Write all of ``content``."""
+        left = memoryview(content)
+        size = left.nbytes
+        while left:
+            left = left[sys.stdout.buffer.write(left) :]
+        return size
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        sys.stdout.buffer.flush()
+
+
+def write_tables(tables: Iterable[Any], target: str, form: str | None = None) -> int:
+    """Write Arrow tables of one schema, one at a time, to ``target``; the number of their rows.
+
+    ``form`` overrides the ending; ``-`` is CSV on standard output.
+    """
     chosen = form or _form_of(target)
-    content = _encoded(table, chosen)
-    if target != STANDARD_OUTPUT:
-        write_atomically(target, gzip.compress(content, mtime=0) if target.endswith(".gz") else content)
-        return
-    if chosen == "parquet" and sys.stdout.isatty():
+    if target == STANDARD_OUTPUT and chosen == "parquet" and sys.stdout.isatty():
         raise ParameterError("Parquet is no text for a terminal: redirect it to a file, or take --format csv")
-    print_bytes(content)
+    n_rows, writer = 0, None
+    with _sink(target) as sink:
+        for table in tables:
+            writer = writer or _writer(sink, table.schema, chosen)
+            writer.write_table(table)
+            n_rows += table.num_rows
+        if writer is not None:
+            writer.close()
+    return n_rows
 
 
 def print_bytes(content: bytes) -> None:
-    """All of ``content`` on standard output: an unbuffered stream (PYTHONUNBUFFERED) may take only a part at a time."""
-    left = memoryview(content)
-    while left:
-        left = left[sys.stdout.buffer.write(left) :]
-    sys.stdout.buffer.flush()
+    """All of ``content`` on standard output."""
+    whole = _WholeWrites()
+    whole.write(content)
+    whole.flush()
+
+
+@contextmanager
+def _sink(target: str) -> Iterator[BinaryIO]:
+    if target == STANDARD_OUTPUT:
+        whole = _WholeWrites()
+        yield cast("BinaryIO", whole)
+        whole.flush()
+        return
+    with open_atomically(target) as handle:
+        if not target.endswith(".gz"):
+            yield handle
+            return
+        with gzip.GzipFile(filename="", fileobj=handle, mode="wb", mtime=0) as packed:
+            yield cast("BinaryIO", packed)
 
 
 def _form_of(target: str) -> str:
@@ -42,13 +83,7 @@ def _form_of(target: str) -> str:
     return forms[ending]
 
 
-def _encoded(table: Any, form: str) -> bytes:
-    import pyarrow as pa
+def _writer(sink: BinaryIO, schema: Any, form: str) -> Any:
     from pyarrow import csv, parquet
 
-    sink = pa.BufferOutputStream()
-    if form == "csv":
-        csv.write_csv(table, sink)
-    else:
-        parquet.write_table(table, sink, compression="zstd")
-    return bytes(sink.getvalue().to_pybytes())
+    return csv.CSVWriter(sink, schema) if form == "csv" else parquet.ParquetWriter(sink, schema, compression="zstd")

@@ -1,56 +1,140 @@
-"""Where rows come from: files, globs, standard input, DuckDB databases and SQL, all read as one Arrow table."""
+"""Where rows come from: files, globs, standard input, DuckDB databases and SQL, read where they lie by DuckDB."""
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from typing import TYPE_CHECKING, Any
 
-from mbct.errors import DataError, MissingDependencyError, StorageError
+from mbct.errors import DataError
 from mbct.progress import progress
 
+if TYPE_CHECKING:
+    from mbct.engines.source import LazySource
+
 STANDARD_INPUT = "-"
-DATABASE = "duckdb://"
 VIEW = "data"
 """Name of the source inside ``--sql``."""
-
-_READERS = {
-    ".parquet": "read_parquet",
-    ".pq": "read_parquet",
-    ".csv": "read_csv",
-    ".tsv": "read_csv",
-    ".txt": "read_csv",
-}
-_MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}
 _BLOCK = 1 << 20
+_BATCH_ROWS = 200_000
+_DECIMALS = ("decimal", "hugeint", "uhugeint")
 
 
-def read_table(source: str | None, sql: str | None = None) -> Any:
-    """The rows of ``source`` as a pyarrow table; ``sql`` is run on it under the name ``data``.
+@dataclass(frozen=True)
+class Data:
+    """Rows in an embedded DuckDB, which reads them when asked; ``name`` is what messages call them."""
 
-    Without a source, ``sql`` names its own files, for example ``SELECT * FROM 'clicks.parquet'``.
-    """
-    duckdb = _duckdb()
-    if source is None and sql is None:
-        raise DataError("no data given: name a file, - for standard input, or a query with --sql")
-    try:
-        with _connection(duckdb, source) as connection, _local(source) as path, progress("reading"):
-            return _plain(connection.sql(_query(path, sql, connection)).to_arrow_table(), source or "the query")
-    except duckdb.Error as error:
-        raise DataError(f"cannot read {source or 'the query'}: {_first_line(error)}") from error
+    relation: Any
+    name: str
+
+    @property
+    def names(self) -> list[str]:
+        """Column names."""
+        return list(self.relation.columns)
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """DuckDB's type of each column."""
+        return dict(zip(self.relation.columns, self.relation.types, strict=True))
+
+    def require(self, names: Sequence[str]) -> None:
+        """Raise unless every name is a column."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise DataError(f"no column {missing[0]!r}; the data has {', '.join(self.names)}")
+
+    def count(self) -> int:
+        """Number of rows; raises where there is none."""
+        n_rows = int(self.relation.aggregate("count(*)").fetchall()[0][0])
+        if n_rows == 0:
+            raise DataError(f"{self.name} has no rows")
+        return n_rows
+
+    def each(self, aggregate: str, names: Sequence[str]) -> dict[str, Any]:
+        """An SQL aggregate of each column, which it calls ``{}``, by one query."""
+        from mbct.engines.duckdb_files import quoted
+
+        if not names:
+            return {}
+        wanted = ", ".join(aggregate.replace("{}", quoted(name)) for name in names)
+        return dict(zip(names, self.relation.aggregate(wanted).fetchall()[0], strict=True))
+
+    def table(self, names: Sequence[str] | None = None) -> Any:
+        """All rows in memory, with the columns called ``names``, as an Arrow table."""
+        with progress("reading"):
+            table = self._plain(names).to_arrow_table()
+        if table.num_rows == 0:
+            raise DataError(f"{self.name} has no rows")
+        return table
+
+    def source(self, names: Sequence[str]) -> "LazySource":
+        """The rows for :mod:`mbct.engines`, with the columns called ``names``."""
+        from mbct.engines.duckdb_engine import DuckDBEngine
+        from mbct.engines.engine import lazy
+        from mbct.engines.source import LazySource
+
+        return LazySource(DuckDBEngine(self.relation), lazy(self._plain(names)))
+
+    def batches(self, names: Sequence[str] | None = None) -> Iterator[Any]:
+        """Arrow tables of some rows each, in the order of the rows, while DuckDB is still reading.
+
+        Without ``names``, all columns as they are.
+        """
+        import pyarrow as pa
+
+        chosen = self.relation if names is None else self._plain(names)
+        read = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_record_batch
+        for batch in read(_BATCH_ROWS):
+            yield pa.Table.from_batches([batch])
+
+    def _plain(self, names: Sequence[str] | None) -> Any:
+        """The columns called ``names``, with decimals as doubles."""
+        from mbct.engines.duckdb_files import quoted
+
+        types = self.types
+        chosen = self.names if names is None else names
+        listed = ", ".join(
+            f"CAST({quoted(name)} AS DOUBLE) AS {quoted(name)}" if types[name].id in _DECIMALS else quoted(name)
+            for name in chosen
+        )
+        return self.relation.project(listed)
 
 
 @contextmanager
-def _connection(duckdb: Any, source: str | None) -> Iterator[Any]:
-    database = ":memory:"
-    if source is not None and source.startswith(DATABASE):
-        database = _database_path(source)
-        if not Path(database).is_file():
-            raise StorageError(f"no database {database}; check the path in {source}")
-    connection = duckdb.connect(database, read_only=database != ":memory:")
+def open_data(
+    source: str | None, sql: str | None = None, *, once: bool = False, memory_limit: str | None = None
+) -> Iterator[Data]:
+    """Rows of ``source``, read when they are asked for; ``sql`` is run on it under the name ``data``.
+
+    Without a source, ``sql`` names its own files, for example ``SELECT * FROM 'clicks.parquet'``. What would have to
+    be parsed or computed again for every question is kept by DuckDB, which spills to disk beyond ``memory_limit``,
+    unless the rows are read ``once`` only.
+    """
+    from mbct.engines.duckdb_files import first_line, import_duckdb, is_text
+
+    duckdb = import_duckdb()
+    if source is None and sql is None:
+        raise DataError("no data given: name a file, - for standard input, or a query with --sql")
+    name = source or "the query"
+    try:
+        with _local(source) as path, _connection(path, memory_limit) as connection:
+            relation = connection.sql(_query(connection, path, sql))
+            _refuse_equal_names(relation.columns, name)
+            if not once and (sql is not None or (path is not None and is_text(path))):
+                relation = _kept(connection, relation)
+            yield Data(relation, name)
+    except duckdb.Error as error:
+        raise DataError(f"cannot read {name}: {first_line(error)}") from error
+
+
+@contextmanager
+def _connection(path: str | None, memory_limit: str | None) -> Iterator[Any]:
+    from mbct.engines.duckdb_files import connect
+
+    connection = connect(path, memory_limit=memory_limit)
     try:
         yield connection
     finally:
@@ -60,6 +144,8 @@ def _connection(duckdb: Any, source: str | None) -> Iterator[Any]:
 @contextmanager
 def _local(source: str | None) -> Iterator[str | None]:
     """The source itself; of standard input a temporary copy, since Parquet is read from its end."""
+    from mbct.engines.duckdb_files import ending_by_content
+
     if source != STANDARD_INPUT:
         yield source
         return
@@ -73,88 +159,25 @@ def _local(source: str | None) -> Iterator[str | None]:
                 handle.write(block)
         if copy.stat().st_size == 0:
             raise DataError("standard input is empty: CSV with a header or Parquet is expected")
-        yield str(copy.rename(copy.with_name(f"stdin{_sniffed(copy)}")))
+        yield str(copy.rename(copy.with_name(f"stdin{ending_by_content(copy)}")))
 
 
-def _query(path: str | None, sql: str | None, connection: Any) -> str:
-    if path is None:
+def _query(connection: Any, path: str | None, sql: str | None) -> str:
+    from mbct.engines.duckdb_files import DATABASE, reading, table_of
+
+    if path is None or (sql is not None and path.startswith(DATABASE) and table_of(path) is None):
         return str(sql)
-    if not path.startswith(DATABASE):
-        relation = _reader(path)
-    else:
-        tables = parse_qs(urlsplit(path).query).get("table", [])
-        if sql is not None and not tables:
-            return sql
-        relation = _quoted_table(tables[0] if tables else _only_table(connection, path))
-    return f"SELECT * FROM {relation}" if sql is None else f"WITH {VIEW} AS (SELECT * FROM {relation}) {sql}"
+    rows = f"SELECT * FROM {reading(connection, path)}"
+    return rows if sql is None else f"WITH {VIEW} AS ({rows}) {sql}"
 
 
-def _reader(path: str) -> str:
-    """The DuckDB table function that reads a path or glob."""
-    is_glob = any(sign in path for sign in "*?[")
-    if "://" not in path and not is_glob and not Path(path).is_file():
-        fault = "is a folder: name its files, for example" if Path(path).is_dir() else "does not exist: check the path"
-        raise StorageError(f"{path} {fault}" + (f" '{path}/*.parquet'" if Path(path).is_dir() else ""))
-    suffix = Path(path.removesuffix(".gz").removesuffix(".zst")).suffix.lower()
-    function = _READERS.get(suffix)
-    if function is None:
-        function = "read_parquet" if not is_glob and "://" not in path and _sniffed(Path(path)) == ".parquet" else None
-    if function is None:
-        raise DataError(f"cannot tell what {path} is: name it .parquet or .csv (or .csv.gz), or query it with --sql")
-    options = ", sample_size = -1, header = true" if function == "read_csv" else ""
-    return f"{function}({_text(path)}{options})"
-
-
-def _sniffed(path: Path) -> str:
-    """The ending that a file's first bytes deserve."""
-    with path.open("rb") as handle:
-        start = handle.read(4)
-    return next((ending for magic, ending in _MAGIC.items() if start.startswith(magic)), ".csv")
-
-
-def _database_path(source: str) -> str:
-    # duckdb:///clicks.db is relative, duckdb:////tmp/clicks.db absolute, as in SQLAlchemy.
-    parts = urlsplit(source)
-    return unquote(parts.netloc + parts.path.removeprefix("/"))
-
-
-def _only_table(connection: Any, source: str) -> str:
-    names = [row[0] for row in connection.sql("SELECT table_name FROM information_schema.tables").fetchall()]
-    if len(names) != 1:
-        listed = ", ".join(sorted(names)) or "none"
-        raise DataError(f"which table of {source}? add ?table=name; there are: {listed}")
-    return str(names[0])
-
-
-def _quoted_table(name: str) -> str:
-    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _plain(table: Any, source: str) -> Any:
-    """The table with decimals as floats; refuses an empty one."""
-    import pyarrow as pa
-
-    if table.num_rows == 0:
-        raise DataError(f"{source} has no rows")
-    if len(set(table.column_names)) < len(table.column_names):
-        twice = next(name for name in table.column_names if table.column_names.count(name) > 1)
+def _refuse_equal_names(names: Sequence[str], source: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"{source} has two columns called {twice!r}: rename one with --sql")
-    fields = [field.with_type(pa.float64()) if pa.types.is_decimal(field.type) else field for field in table.schema]
-    return table.cast(pa.schema(fields))
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("reading data needs DuckDB and pyarrow: pip install 'mbct[cli]'") from error
-    return duckdb
+def _kept(connection: Any, relation: Any) -> Any:
+    with progress("reading"):
+        relation.query("mbct_rows", "CREATE TEMP TABLE mbct_kept AS SELECT * FROM mbct_rows")
+    return connection.sql("SELECT * FROM temp.mbct_kept")

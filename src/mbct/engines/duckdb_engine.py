@@ -3,30 +3,20 @@
 Small tables enter as Arrow; temporary tables spill to disk under the memory limit.
 """
 
-import contextlib
-import os
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.engines.decisions import Decision, total_sql
+from mbct.engines.duckdb_files import connect, first_line, import_duckdb, is_text, quoted, reading, text
 from mbct.engines.engine import ColumnOf, Frame, Lookup, lazy
 from mbct.engines.lookups import join_lookups
-from mbct.errors import DataError, MissingDependencyError, ParameterError, StorageError
+from mbct.errors import DataError, StorageError
 from mbct.validation import FloatArray
 
-_READERS = {
-    ".parquet": "read_parquet",
-    ".csv": "read_csv",
-    ".csv.gz": "read_csv",
-    ".tsv": "read_csv",
-    ".tsv.gz": "read_csv",
-}
 _MOST_ENUM_VALUES = 5_000
 """Larger vocabularies are joined: an enum type of 100,000 texts takes seconds to declare."""
 _TABLE_PREFIX = "mbct_"
@@ -54,7 +44,7 @@ class DuckDBEngine:
         for batch in read(_BATCH_ROWS):
             yield nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
 
-    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
+    def table(self, _beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """An Arrow table."""
         import pyarrow as pa
 
@@ -74,7 +64,7 @@ class DuckDBEngine:
         """By the position of a text in an enum type, which keeps the order of rows; by a join where there are many."""
         short = [lookup for lookup in lookups if 0 < len(lookup.code_of) <= _MOST_ENUM_VALUES]
         if short:
-            coded = ", ".join(f"{_position_in_enum(lookup)} AS {_quoted(lookup.into)}" for lookup in short)
+            coded = ", ".join(f"{_position_in_enum(lookup)} AS {quoted(lookup.into)}" for lookup in short)
             frame = lazy(frame.to_native().project(f"*, {coded}"))
         return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
 
@@ -82,24 +72,24 @@ class DuckDBEngine:
         self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
-        total = total_sql(terms, lambda feature: _quoted(column(feature)), product=product)
-        return lazy(frame.to_native().project(f"*, {total} AS {_quoted(into)}"))
+        total = total_sql(terms, lambda feature: quoted(column(feature)), product=product)
+        return lazy(frame.to_native().project(f"*, {total} AS {quoted(into)}"))
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """Unnest a list of the columns."""
-        listed = ", ".join(map(_quoted, columns))
-        beside = "".join(f", {_quoted(name)}" for name in kept)
-        return lazy(frame.to_native().project(f"unnest([{listed}]) AS {_quoted(into)}{beside}"))
+        listed = ", ".join(map(quoted, columns))
+        beside = "".join(f", {quoted(name)}" for name in kept)
+        return lazy(frame.to_native().project(f"unnest([{listed}]) AS {quoted(into)}{beside}"))
 
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """HyperLogLog of the columns' hash."""
-        listed = ", ".join(map(_quoted, columns))
+        listed = ", ".join(map(quoted, columns))
         return int(frame.to_native().aggregate(f"approx_count_distinct(hash({listed}))").fetchall()[0][0])
 
     def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """Quantiles of a t-digest."""
         shares = ", ".join(map(repr, np.linspace(0.0, 1.0, n_points).tolist()))
-        points = frame.to_native().aggregate(f"approx_quantile({_quoted(column)}, [{shares}])").fetchall()[0][0]
+        points = frame.to_native().aggregate(f"approx_quantile({quoted(column)}, [{shares}])").fetchall()[0][0]
         return np.sort(np.asarray(points, dtype=np.float64))
 
     def keep(self, frame: Frame) -> Frame:
@@ -117,75 +107,26 @@ class DuckDBEngine:
 
 
 def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
-    """A file, or all files of a glob, read by an embedded DuckDB."""
+    """A file, all files of a glob, or a table of a database, read by an embedded DuckDB."""
     duckdb = import_duckdb()
-    reader = _reader_of(path)
-    connection = _connect(memory_limit, threads)
+    connection = connect(path, memory_limit=memory_limit, threads=threads)
     try:
         engine = DuckDBEngine(connection.sql("SELECT 1"))
-        frame = lazy(_read(connection, reader, path))
-        # A text file would be parsed anew for every query.
-        return engine, engine.keep(frame) if reader == "read_csv" else frame
+        frame = lazy(connection.sql(f"SELECT * FROM {reading(connection, path)}"))
+        return engine, engine.keep(frame) if is_text(path) else frame
     except duckdb.Error as error:
-        raise StorageError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
-
-
-def _read(connection: Any, reader: str, path: str) -> Any:
-    if reader == "read_parquet":
-        # Parquet statistics do not count NaN; without this option DuckDB takes columns for free of it.
-        with contextlib.suppress(import_duckdb().BinderException):
-            return connection.sql(f"SELECT * FROM {reader}({_text(path)}, can_have_nan = true)")
-    return connection.sql(f"SELECT * FROM {reader}({_text(path)})")
+        raise StorageError(f"cannot read {path}: {first_line(error)}") from error
 
 
 def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
     """A pyarrow Dataset, scanned by an embedded DuckDB."""
-    connection = _connect(memory_limit, threads)
+    connection = connect(memory_limit=memory_limit, threads=threads)
     return DuckDBEngine(connection.sql("SELECT 1")), lazy(connection.from_arrow(dataset))
-
-
-def _connect(memory_limit: str | None, threads: int | None) -> Any:
-    """An embedded DuckDB that spills into the system's temporary folder, which it leaves clean."""
-    duckdb = import_duckdb()
-    settings: dict[str, Any] = {"temp_directory": str(Path(tempfile.gettempdir()) / f"mbct-duckdb-{uuid.uuid4().hex}")}
-    if memory_limit is not None:
-        settings["memory_limit"] = memory_limit
-    if threads is not None:
-        settings["threads"] = threads
-    try:
-        return duckdb.connect(":memory:", config=settings)
-    except duckdb.Error as error:
-        raise ParameterError(f"DuckDB refuses memory_limit={memory_limit!r}, threads={threads!r}: {error}") from error
-
-
-def import_duckdb() -> Any:
-    """The duckdb package, with pyarrow, which carries its results."""
-    try:
-        import duckdb
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise MissingDependencyError("reading files where they lie needs DuckDB: pip install 'mbct[cli]'") from error
-    return duckdb
-
-
-def _reader_of(path: str) -> str:
-    for ending, reader in _READERS.items():
-        if path.lower().endswith(ending):
-            return reader
-    raise DataError(f"cannot tell the format of {os.fspath(path)!r} by its name; known are {', '.join(_READERS)}")
 
 
 def _position_in_enum(lookup: Lookup) -> str:
     by_code = sorted(lookup.code_of, key=lambda text: lookup.code_of[text])
     if [lookup.code_of[text] for text in by_code] != list(range(len(by_code))):
         raise ValueError("codes of a lookup must be 0, 1, 2, …")
-    declared = ", ".join(map(_text, by_code))
-    return f"CAST(enum_code(TRY_CAST({_quoted(lookup.column)} AS ENUM({declared}))) AS INTEGER)"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    declared = ", ".join(map(text, by_code))
+    return f"CAST(enum_code(TRY_CAST({quoted(lookup.column)} AS ENUM({declared}))) AS INTEGER)"

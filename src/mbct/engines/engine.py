@@ -42,7 +42,7 @@ class Engine(Protocol):
     def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
         """Run the query and bring its result into memory part by part, where the engine can."""
 
-    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
+    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]], /) -> Frame:
         """A small table that can be joined with ``beside``."""
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:

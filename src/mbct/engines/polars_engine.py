@@ -26,7 +26,7 @@ class PolarsEngine:
         """The whole result."""
         yield self.collect(frame)
 
-    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:  # noqa: ARG002
+    def table(self, _beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A frame in memory."""
         import polars as pl
 

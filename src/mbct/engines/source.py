@@ -61,9 +61,10 @@ def is_lazy(data: Any) -> bool:
 def open_source(data: Any, *, memory_limit: str | None = None, threads: int | None = None) -> Source:
     """Open anything that holds rows.
 
-    ``data`` is a path or glob of Parquet or CSV files, a DuckDB relation, a pair (DuckDB connection, SQL), a polars
-    frame, a pyarrow Dataset or Table, a PySpark data frame, a pandas frame or a numpy array. Files are read by an
-    embedded DuckDB, which keeps to ``memory_limit`` (such as "1GB") and spills to disk.
+    ``data`` is a path or glob of Parquet or CSV files, a table of a database as ``duckdb:///file.db?table=name``, a
+    DuckDB relation, a pair (DuckDB connection, SQL), a polars frame, a pyarrow Dataset or Table, a PySpark data
+    frame, a pandas frame or a numpy array. Files are read by an embedded DuckDB, which keeps to ``memory_limit``
+    (such as "1GB") and spills to disk.
     """
     if isinstance(data, LazySource | MemorySource):
         return data
@@ -106,7 +107,8 @@ def _lazy_frame(data: Any) -> Frame | None:
 def _lazy_source(frame: Frame) -> LazySource:
     kind = frame.implementation
     if kind.is_duckdb():
-        from mbct.engines.duckdb_engine import DuckDBEngine, import_duckdb
+        from mbct.engines.duckdb_engine import DuckDBEngine
+        from mbct.engines.duckdb_files import import_duckdb
 
         import_duckdb()
         return LazySource(DuckDBEngine(frame.to_native()), frame)

@@ -5,6 +5,7 @@ Colours are the page's CSS variables: the same picture turns dark or light, or p
 
 import json
 import math
+from importlib import import_module
 from typing import Any
 
 from mbct.errors import MissingDependencyError
@@ -20,7 +21,8 @@ def altair() -> Any:
     """The library, or one clear error."""
     try:
         import altair as alt
-        import vl_convert  # noqa: F401
+
+        import_module("vl_convert")  # its absence would show only when the page is written
     except ImportError as error:
         raise MissingDependencyError("a report needs altair and vl-convert: pip install 'mbct[report]'") from error
     return alt

@@ -28,11 +28,15 @@ class Section:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, whether it holds numbers, and what the heading means."""
+    """A column of a table: its heading, whether it holds numbers, and what the heading means.
+
+    ``alone`` is the heading where its neighbours are not beside it: in a card, on a phone.
+    """
 
     title: str
     number: bool = True
     hint: str = ""
+    alone: str = ""
 
 
 def text(value: object) -> str:
@@ -82,15 +86,18 @@ def interval(ends: tuple[float, float], digits: int = 3) -> str:
 
 
 def table(columns: Sequence[Column], lines: Iterable[Sequence[str]], *, name: str = "", label: str = "") -> str:
-    """A table that scrolls sideways inside its frame; cells are HTML already."""
+    """A table that scrolls sideways inside its frame, and on a phone is a list of cards; cells are HTML already."""
     kinds = [' class="number"' if column.number else "" for column in columns]
     hints = [f' title="{text(column.hint)}"' if column.hint else "" for column in columns]
     head = "".join(
         f'<th scope="col"{kind}{hint}>{text(column.title)}</th>'
         for column, kind, hint in zip(columns, kinds, hints, strict=True)
     )
+    titles = [f' data-title="{text(column.alone or column.title)}"' for column in columns]
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(line, kinds, strict=True)) + "</tr>"
+        "<tr>"
+        + "".join(f"<td{kind}{title}>{cell}</td>" for cell, kind, title in zip(line, kinds, titles, strict=True))
+        + "</tr>"
         for line in lines
     )
     named = f' id="{name}"' if name else ""

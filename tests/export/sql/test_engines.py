@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
-from builders import one_split_model, random_model, random_rows, reference, wide_model
-from mbct.binning.features import CategoryBins, FeatureBins
+from builders import one_split_model, random_model, random_rows, random_tree, reference, wide_model
+from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
@@ -242,6 +245,40 @@ def test_a_missing_prediction_is_null(postgres: Any, spark: Any) -> None:
     for score in scorers(postgres, spark).values():
         got = score(model, rows, "expression")
         assert np.isnan(got).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("form", ["expression", "select"])
+def test_nan_in_parquet_is_missing_whatever_its_statistics_say(tmp_path: Path, form: str) -> None:
+    """Parquet statistics leave NaN out: DuckDB believes them, and decides comparisons without looking at the rows."""
+    duckdb = pytest.importorskip("duckdb")
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "score": rng.random(400),
+            "x": np.where(rng.random(400) < 0.3, np.nan, rng.random(400)),
+            "level": np.where(rng.random(400) < 0.3, np.nan, 0.5),
+            "single": np.where(rng.random(400) < 0.3, np.nan, rng.random(400)).astype(np.float32),
+        }
+    )
+    pl.from_arrow(table).write_parquet(tmp_path / "polars.parquet")
+    parquet.write_table(table, tmp_path / "pyarrow.parquet")
+    bins = FeatureBins(
+        (
+            NumberBins("score", (0.5,)),
+            NumberBins("x", (0.2, 0.6, 3.0)),
+            CategoryBins("level", ("0.5", "1.5"), "number"),
+            NumberBins("single", (0.5, 2.0)),
+        )
+    )
+    model = CalibrationEnsemble("score", "odds", bins, tuple(random_tree(rng, bins, "odds") for _ in range(8)))
+    expected = reference(model, {name: table[name].to_pylist() for name in table.column_names})
+    for writer in ("polars", "pyarrow"):
+        source = f"read_parquet('{tmp_path}/{writer}.parquet')"
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE VIEW predictions AS SELECT * FROM {source}")
+            sql = str(export_model(model, "sql", dialect="duckdb", form=form))
+            found = connection.sql(f"SELECT {sql} AS calibrated FROM predictions" if form == "expression" else sql)
+            np.testing.assert_allclose(found.fetchnumpy()["calibrated"], expected, rtol=0, atol=TOLERANCE)
 
 
 def test_a_model_without_trees_returns_the_prediction(postgres: Any, spark: Any) -> None:

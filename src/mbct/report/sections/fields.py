@@ -102,9 +102,9 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
         Column("feature", number=False),
         Column("values"),
         Column("Field-ECE before", hint="mean |predicted − observed| over the feature's values"),
-        Column("after"),
+        Column("after", alone="Field-ECE after"),
         Column("Field-RCE before", hint="the same, relative to the observed rate of each value"),
-        Column("after"),
+        Column("after", alone="Field-RCE after"),
         Column("biased values", hint="beyond chance, corrected for the number of segments"),
     )
     lines = []

@@ -112,7 +112,7 @@ def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
 
 def _global(splits: tuple[SplitRecord, ...]) -> Any:
     alt = altair()
-    x = alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
+    x = alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False))
     y = alt.Y("all:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4, format="~g"))
     tooltip = ["split:O", "feature:N", alt.Tooltip("all:Q", title="loss of all rows", format=".6f")]
     base = alt.Chart(data(_records(splits))).encode(x=x, y=y)
@@ -139,7 +139,7 @@ def _local(splits: tuple[SplitRecord, ...]) -> Any:
                 "split:O",
                 title="split",
                 scale=alt.Scale(padding=0.3),
-                axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False),
+                axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False),
             ),
             y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="~%")),
             tooltip=tooltip,

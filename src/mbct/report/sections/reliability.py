@@ -58,7 +58,11 @@ def _gaps(curves: tuple[ReliabilityCurve, ...]) -> Any:
         for c in curves
         for i, (p, r, a, b) in enumerate(zip(c.mean_prediction, c.label_rate, c.lower, c.upper, strict=True), start=1)
     ]
-    x = alt.X("bin:O", title="bin, by rising prediction", axis=alt.Axis(labelAngle=0, labelOverlap=True, grid=False))
+    x = alt.X(
+        "bin:O",
+        title="bin, by rising prediction",
+        axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False),
+    )
     offset = alt.XOffset("state:N", sort=list(STATES))
     colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
     base = alt.Chart(data(records))

@@ -46,7 +46,7 @@ def render(found: RuleList | None) -> Section:
     columns = (
         Column("tree"),
         Column("if", number=False),
-        Column("×", hint=f"multiplier of the {target}"),
+        Column("×", hint=f"multiplier of the {target}", alone=f"× {target}"),
         Column("rows"),
         Column("label rate ± bound"),
         Column("PUD", hint="mean prediction / label rate before this tree"),

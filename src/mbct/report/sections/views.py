@@ -9,7 +9,7 @@ from mbct.report.page import Section
 from mbct.report.scored import Scored
 
 MOST_FEATURES = 12
-_CHANCE = "chance alone"
+_CHANCE = "chance"
 _TICK = "M-0.14,-1L0.14,-1L0.14,1L-0.14,1Z"
 """A thin upright bar, as a path."""
 
