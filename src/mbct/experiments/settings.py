@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-QUICK_REPETITIONS, FULL_REPETITIONS = 1, 8
+QUICK_REPETITIONS, FULL_REPETITIONS = 1, 7
 """As many as fit into five minutes and into an hour on two processors."""
 
 

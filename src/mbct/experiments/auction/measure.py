@@ -27,7 +27,7 @@ _DAY_ZERO = date(2022, 1, 1)
 SCALES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 KINDS = ("segment", "common")
 """Errors that differ between segments, and one that is the same everywhere."""
-_COST, _QUICK_COST = 65.0, 6.0
+_COST, _QUICK_COST = 110.0, 6.0
 
 
 def parts(settings: Settings) -> list[Part]:

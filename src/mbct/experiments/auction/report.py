@@ -97,20 +97,23 @@ def _words(tests: list[dict[str, Any]]) -> str:
     for metric in OUTCOMES:
         gained, ahead = lift(tests, "mbct", metric), lift(tests, "mbct", metric, "isotonic")
         said.append(
-            f"{HEADINGS[metric]} {_percent(gained)} ({_certainty(gained)}), and {_percent(ahead)} against isotonic "
-            f"regression ({_certainty(ahead)})"
+            f"{HEADINGS[metric]} {_percent(gained)}{_certainty(gained)}, and {_percent(ahead)} against isotonic "
+            f"regression{_certainty(ahead)}"
         )
+    few = (
+        f" Simulated markets: {len(tests)}, so this cannot be told from chance." if len(tests) < _LEAST_MARKETS else ""
+    )
     return (
-        f"MBCT as printed against no calibration: {'; '.join(said)}. The paper reports a gain in AUC, CTR and eCPM, "
-        "each above isotonic regression's."
+        f"MBCT as printed against no calibration: {'; '.join(said)}.{few} The paper reports a gain in AUC, CTR and "
+        "eCPM, each above isotonic regression's."
     )
 
 
 def _certainty(found: Spread) -> str:
     """Whether a change is one; two or three markets leave Student's t too little to judge by."""
     if found.n < _LEAST_MARKETS:
-        return "too few markets to tell it from chance"
-    return f"a {'gain' if found.mean > 0 else 'loss'} beyond chance" if found.is_sure else "not beyond chance"
+        return ""
+    return f" (a {'gain' if found.mean > 0 else 'loss'} beyond chance)" if found.is_sure else " (not beyond chance)"
 
 
 def _sweep_table(finished: dict[str, Finished]) -> str:

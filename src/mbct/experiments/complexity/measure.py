@@ -28,7 +28,7 @@ FULL = {
 QUICK = {"rows": (1_000, 2_000, 4_000), "features": (2, 4), "trees": (1, 2), "depth": (1, 2), "views": (10, 100)}
 BIN_SIZE = 100
 _BEST_OF = 3
-_COST, _QUICK_COST = 25.0, 1.0
+_COST, _QUICK_COST = 8.0, 1.0
 
 
 def parts(settings: Settings) -> list[Part]:

@@ -113,7 +113,7 @@ def draw_subgroups(path: Path, repetition: dict[str, Any]) -> None:
                         _dot(axis, x, ratio, highest, COLOURS["orange" if method == "mbct" else "green"])
                 axis.axhline(1.0, color="black", lw=1.0)
                 axis.set_xticks(range(len(bars["chosen"])), [f"{rows:,}" for rows in bars["rows"]])
-                axis.set_ylim(0.0, highest + 0.15)
+                axis.set_ylim(0.0, highest + 0.6)
                 axis.set_title(_DIVISION_TITLES[division].format(probe=described["probe"]) if i == 0 else "")
                 axis.text(
                     0.98,
