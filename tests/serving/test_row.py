@@ -14,7 +14,7 @@ from mbct.boosting.model import CalibrationEnsemble
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.errors import DataError
-from mbct.serving.masks import compile_masks
+from mbct.boosting.masks import compile_masks
 from mbct.serving.row import RowScorer
 
 

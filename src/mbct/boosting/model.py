@@ -8,13 +8,17 @@ odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds
 ========= ================================ ============================================
 """
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from mbct.binning.features import FeatureBins
+from mbct.boosting.masks import LeafMasks, compile_masks
 from mbct.boosting.rules import Rule, rules, to_text
 from mbct.cells.group import CodeMatrix
 from mbct.errors import ModelFileError
@@ -24,6 +28,13 @@ from mbct.tree.model import CalibrationTree, stop_of
 from mbct.validation import FloatArray
 
 Pattern = Literal["linear", "odds"]
+
+_WORTH_MASKS = 2_000
+"""Rows from which on compiling the masks costs less than walking the trees."""
+_MOST_WORDS = 4
+"""Words a tree takes on average up to which masks beat walking; a multiway tree of thousands of leaves is walked."""
+_ROWS_AT_ONCE = 1 << 16
+"""Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +57,45 @@ class CalibrationEnsemble:
         return sum(len(tree.leaves) for tree in self.trees)
 
     def total_step(self, codes: CodeMatrix) -> FloatArray:
-        """Product of the multipliers ("linear") or sum of the steps ("odds") of each row."""
+        """Product of the multipliers ("linear") or sum of the steps ("odds") of each row, in the order of the trees."""
+        masks = self.masks if len(codes) >= _WORTH_MASKS else None
+        return self.walked_step(codes) if masks is None else masks.total_step(codes)
+
+    def walked_step(self, codes: CodeMatrix) -> FloatArray:
+        """What :meth:`total_step` returns, by walking every tree."""
         total = np.full(len(codes), 1.0 if self.pattern == "linear" else 0.0)
         for tree in self.trees:
             _accumulate(codes, tree.feature, tree.table_start, tree.table, tree.step, total, self.pattern == "linear")
         return total
 
-    def calibrate_codes(self, codes: CodeMatrix, y_prob: FloatArray) -> FloatArray:
-        """Calibrated probabilities of coded rows; without trees the predictions themselves."""
+    @cached_property
+    def masks(self) -> LeafMasks | None:
+        """The ensemble as leaf masks; None where walking is faster."""
+        masks = compile_masks(self)
+        return None if masks is None or len(masks.steps) > _MOST_WORDS * len(self.trees) else masks
+
+    def calibrate_codes(self, codes: CodeMatrix, y_prob: FloatArray, n_threads: int | None = None) -> FloatArray:
+        """Calibrated probabilities of coded rows; without trees the predictions themselves.
+
+        ``n_threads`` None uses every processor; the result does not depend on it.
+        """
         if not self.trees:
             return y_prob.copy()
-        return self.apply_steps(y_prob, self.total_step(codes))
+        if len(codes) <= _ROWS_AT_ONCE:
+            return self.apply_steps(y_prob, self.total_step(codes))
+        calibrated = np.empty(len(codes))
+        self.masks  # noqa: B018  compiled once, before the threads ask for it
+
+        def calibrate_part(begin: int) -> None:
+            part = slice(begin, begin + _ROWS_AT_ONCE)
+            calibrated[part] = self.apply_steps(y_prob[part], self.total_step(codes[part]))
+
+        with ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
+            list(pool.map(calibrate_part, range(0, len(codes), _ROWS_AT_ONCE)))
+        return calibrated
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "masks"}
 
     def apply_steps(self, y_prob: FloatArray, total_step: FloatArray) -> FloatArray:
         """Move predictions by their total step."""

@@ -256,7 +256,7 @@ class MBCTCalibrator(Calibrator):
         return int(self.n_threads)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
-        return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob)
+        return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob, self._threads())
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from mbct.binning.features import Bins, CategoryBins, NumberBins
 from mbct.binning.keys import category_key
+from mbct.boosting.masks import LeafMasks, compile_masks
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.cells.group import CodeMatrix
 from mbct.errors import DataError
-from mbct.serving.masks import LeafMasks, compile_masks
 from mbct.serving.values import as_float
 from mbct.validation import FloatArray, as_probabilities
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mbct.boosting.masks import moved
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.rules import Rule, condition, rules
 from mbct.errors import DataError
-from mbct.serving.masks import moved
 from mbct.serving.values import encoder, probability
 from mbct.tree.model import STOP, CalibrationTree
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mbct.boosting.masks import LeafMasks, calibrate_row, compile_masks
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import DataError
-from mbct.serving.masks import LeafMasks, calibrate_row, compile_masks
 from mbct.serving.values import CountUnseen, encoder, probability
 
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from mbct.binning.features import Bins, CategoryBins, NumberBins
+from mbct.boosting.masks import compile_masks
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.rules import Rule, rules_as_dicts, to_text
 from mbct.errors import ModelFileError
@@ -18,7 +19,6 @@ from mbct.serving.batch import BatchScorer
 from mbct.serving.cache import version_of
 from mbct.serving.checked import checked_ensemble
 from mbct.serving.explanation import rules_by_node
-from mbct.serving.masks import compile_masks
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer
 from mbct.serving.values import CountUnseen

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_bins, random_model, random_tree
+from mbct.boosting.masks import compile_masks
 from mbct.boosting.model import CalibrationEnsemble
-from mbct.serving.masks import compile_masks
 
 
 def random_codes(model, seed, n_rows=400):
@@ -20,7 +20,7 @@ def random_codes(model, seed, n_rows=400):
 def test_masks_equal_walking_exactly(seed, pattern, n_trees):
     model = random_model(seed, pattern, n_trees)
     codes = random_codes(model, seed)
-    np.testing.assert_array_equal(compile_masks(model).total_step(codes), model.total_step(codes))
+    np.testing.assert_array_equal(compile_masks(model).total_step(codes), model.walked_step(codes))
 
 
 @pytest.mark.parametrize("max_nodes", [3, 20, 60, 100, 400])
@@ -31,6 +31,6 @@ def test_wide_trees_take_several_words(max_nodes):
     model = CalibrationEnsemble("score", "odds", bins, trees)
     masks = compile_masks(model)
     codes = random_codes(model, 1, 2000)
-    np.testing.assert_array_equal(masks.total_step(codes), model.total_step(codes))
+    np.testing.assert_array_equal(masks.total_step(codes), model.walked_step(codes))
     if max_nodes == 400:
         assert masks.words.shape[1] > len(trees)
