@@ -32,7 +32,7 @@ def rows(n_rows: int, kind: str, seed: int) -> dict[str, np.ndarray]:
     columns: dict[str, np.ndarray] = {"p": np.round(_sigmoid(log_odds), 5)}
     columns["y"] = (rng.random(n_rows) < _sigmoid(true)).astype(np.int8)
     for name, key in zip(FEATURES, keys, strict=True):
-        columns[name] = _texts(name)[key] if name in TEXT else key
+        columns[name] = texts(name)[key] if name in TEXT else key
     return columns
 
 
@@ -71,11 +71,12 @@ def _bias(keys: list[np.ndarray]) -> np.ndarray:
     for key in keys[:4]:
         shift += rng.normal(0.0, 0.25, 128)[key]
     for left, right in ((0, 4), (1, 2), (3, 5)):
-        shift += rng.normal(0.0, 0.3, (128, 128))[keys[left], keys[right]]
+        shift += rng.normal(0.0, 0.4, 128)[keys[left]] * rng.normal(0.0, 1.0, 128)[keys[right]]
     return shift
 
 
-def _texts(name: str) -> np.ndarray:
+def texts(name: str) -> np.ndarray:
+    """Values of a text feature."""
     return np.array([f"{name}-value-{i:03d}" for i in range(128)], dtype=object)
 
 

@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from speed_data import FEATURES, TEXT, frame, rows
+from speed_data import FEATURES, TEXT, frame, rows, texts
 
 HELD_OUT_SEED = 12_345
 MODEL_ROWS = 200_000
@@ -134,9 +133,8 @@ def _held_out(calibrate: Callable[[Any], np.ndarray]) -> float:
 def _for_lightgbm(table: Any) -> Any:
     """Text as pandas categories, all rows with the same categories."""
     import pandas as pd
-    from speed_data import _texts
 
-    kinds = {name: pd.CategoricalDtype(_texts(name)) for name in TEXT}
+    kinds = {name: pd.CategoricalDtype(texts(name)) for name in TEXT}
     return table.assign(p=_logit(table["p"])).astype(kinds)
 
 
@@ -442,5 +440,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     main()
