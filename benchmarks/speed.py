@@ -212,7 +212,9 @@ def growth_rows(bench: Bench) -> Iterator[Comparison]:
         found = bench.in_turns({"mbct": ("refit", {"n_rows": bench.rows(n), "preset": preset})})
         cells = found["mbct"][0]["cells"]
         limit = {"limit": 1.0} if preset == "paper" else {}
-        yield compare("growth", f"refit from cells, {preset} preset", "≤ 1 s", found, "mbct", note=f"{cells:,} cells", **limit)
+        yield compare(
+            "growth", f"refit from cells, {preset} preset", "≤ 1 s", found, "mbct", note=f"{cells:,} cells", **limit
+        )
 
 
 def _exponent(found: dict[str, list[dict[str, Any]]], times: float) -> Comparison:

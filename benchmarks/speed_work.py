@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
 from speed_data import FEATURES, TEXT, frame, rows, texts
 
 HELD_OUT_SEED = 12_345

@@ -9,14 +9,13 @@ import numpy as np
 from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
 from mbct.boosting.honest import boost_honest
 from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.masks import summed_steps
 from mbct.boosting.score_step import rising_tree
 from mbct.boosting.trace import FitTrace
 from mbct.cells.cells import Cells
-from mbct.cells.group import CodeMatrix
 from mbct.errors import ParameterError
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.tree.model import CalibrationTree, rounded
-from mbct.validation import FloatArray
 
 Order = Literal["free", "within-bin", "preserve"]
 Size = Literal["auto", "full", "compact"]
@@ -104,7 +103,9 @@ def in_fewer(
     options = _distillation(trees, size, spare_trees)
     if options is None:
         return trees, 1.0
-    distilled = distil(cells, ordered, lambda codes: _steps(trees, codes), options, advance, usable)
+    distilled = distil(
+        cells, ordered, lambda codes: summed_steps(trees, codes, cells.n_codes), options, advance, usable
+    )
     return (distilled.trees, distilled.fidelity) if distilled.fidelity >= options.least_fidelity else (trees, 1.0)
 
 
@@ -126,17 +127,11 @@ def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:
     trees = () if first is None else (first,)
     if order == "preserve" or len(grower.ordered) < 2:
         return Grown(trees, alone.trace, 1.0)
-    others = grower.grow(cells.moved(_steps(trees, cells.codes)), range(1, len(grower.ordered)), len(trees))
+    others = grower.grow(
+        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(grower.ordered)), len(trees)
+    )
     rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
     return Grown(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
-
-
-def _steps(trees: Sequence[CalibrationTree], codes: CodeMatrix) -> FloatArray:
-    """Summed steps of coded rows."""
-    total = np.zeros(len(codes))
-    for tree in trees:
-        total += tree.step[tree.apply(codes)]
-    return total
 
 
 def _sampling_shift(cells: Cells, negative_rate: float) -> float:

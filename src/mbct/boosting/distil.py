@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
+from mbct.jit import kernel
 from mbct.stats.logodds import sigmoid
 from mbct.tree.honest_grower import HonestGrowth, grow_honest
 from mbct.tree.honest_histogram import gradients
+from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
 
@@ -100,7 +102,7 @@ def distil(
     for stage in options.stages:
         while len(trees) < stage:
             tree = _grow(lesson, log_odds, options.growth)
-            nodes.append(tree.apply(lesson.codes))
+            nodes.append(_stops(tree, lesson.codes, lesson.offset))
             log_odds += tree.step[nodes[-1]]
             trees.append(tree)
             on_tree(1)
@@ -162,14 +164,38 @@ def _refitted(
     lesson: _Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
 ) -> CalibrationTree:
     """One Newton step on all of a tree's steps at once, towards the target; ``log_odds`` follow."""
-    rows = lesson.grown_on
-    q = sigmoid(log_odds[rows])
-    g = np.bincount(node[rows], lesson.count[rows] * (lesson.target[rows] - q), tree.n_nodes)
-    h = np.bincount(node[rows], lesson.count[rows] * q * (1.0 - q), tree.n_nodes)
+    g, h = _newton_sums(lesson.grown_on, node, log_odds, lesson.count, lesson.target, tree.n_nodes)
     change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
     step = rounded(tree.step + change)
-    log_odds += (step - tree.step)[node]
+    _move(log_odds, step - tree.step, node)
     return replace(tree, step=step)
+
+
+def _stops(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> IntArray:
+    """Node where each coded row stops."""
+    rows = np.arange(len(codes), dtype=np.int32)
+    return stops_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
+
+
+@kernel
+def _newton_sums(
+    rows: IntArray, node: IntArray, log_odds: FloatArray, count: FloatArray, target: FloatArray, n_nodes: int
+) -> tuple[FloatArray, FloatArray]:
+    """G = Σw(t − q) and H = Σw·q(1 − q) of each node at q = σ(z), in one pass over the rows."""
+    g = np.zeros(n_nodes)
+    h = np.zeros(n_nodes)
+    for i in rows:
+        small = np.exp(-abs(log_odds[i]))
+        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        g[node[i]] += count[i] * (target[i] - q)
+        h[node[i]] += count[i] * q * (1.0 - q)
+    return g, h
+
+
+@kernel
+def _move(log_odds: FloatArray, change: FloatArray, node: IntArray) -> None:
+    for i in range(len(log_odds)):
+        log_odds[i] += change[node[i]]
 
 
 def _fidelity(lesson: _Lesson, log_odds: FloatArray) -> float:
@@ -189,9 +215,10 @@ def _divergence(target: FloatArray, log_odds: FloatArray, count: FloatArray) -> 
 def _with_sums(cells: Cells, trees: list[CalibrationTree]) -> list[CalibrationTree]:
     """The trees with the sums of all cells in each node; an inner node's step is the mean of those below it."""
     log_odds = cells.sums.logit / cells.sums.count
+    offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
     finished = []
     for tree in trees:
-        node = tree.apply(cells.codes)
+        node = _stops(tree, cells.codes, offset)
         pred = cells.sums.count * sigmoid(log_odds)
         sums = np.column_stack(
             [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]

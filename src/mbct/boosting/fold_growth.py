@@ -15,7 +15,8 @@ from mbct.cells.thin import thin
 from mbct.jit import kernel
 from mbct.tree.honest_grower import frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
-from mbct.tree.model import CalibrationTree, rounded, stop_of
+from mbct.tree.masks import stops_of_rows
+from mbct.tree.model import CalibrationTree, rounded
 from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
@@ -95,18 +96,13 @@ class FoldGrower:
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)
         self.trees.append(frozen_tree(tree, step, sums))
-        _settle_left_out(parts.codes, self.left_out, tree.feature, tree.table_start, tree.table, step, self.log_odds)
+        stop = stops_of_rows(parts.codes, self.left_out, tree.feature, tree.table_start, tree.table, parts.offset)
+        self.log_odds[self.left_out] += step[stop]
         return self.held_out_loss()
 
     def held_out_loss(self) -> float:
         """Summed log loss of the rows left out."""
         return _summed_log_loss(self.left_out, self.log_odds, self.parts.count, self.parts.label)
-
-
-@kernel
-def _settle_left_out(codes, rows, feature, table_start, table, step, log_odds) -> None:  # type: ignore[no-untyped-def]
-    for i in rows:
-        log_odds[i] += step[stop_of(codes, i, feature, table_start, table)]
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy as np
 
 from mbct.boosting.fold_growth import FoldGrower, LockStep, Parts, best_size, held_out_gain, parts_of
 from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.masks import summed_steps
 from mbct.boosting.trace import FitTrace, RoundRecord
 from mbct.cells.cells import Cells
 from mbct.stats.logodds import sigmoid
@@ -65,10 +66,7 @@ def _recentred(folds: list[tuple[CalibrationTree, ...]], parts: Parts) -> tuple[
     """
     codes = parts.codes[:_RECENTRE_ON]
     count, start = parts.count[: len(codes)], parts.log_odds[: len(codes)]
-    steps = np.zeros((len(folds), len(codes)))
-    for fold, trees in enumerate(folds):
-        for tree in trees:
-            steps[fold] += tree.step[tree.apply(codes)]
+    steps = np.array([summed_steps(trees, codes, np.diff(parts.offset).tolist()) for trees in folds])
     target = float(np.sum(count * sigmoid(start + len(folds) * steps).mean(axis=0)))
     centre, total = 0.0, start + steps.sum(axis=0)
     for _ in range(_NEWTON_STEPS):
