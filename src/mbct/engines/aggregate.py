@@ -54,6 +54,13 @@ def cells_of_rows(coded: LazySource, bins: FeatureBins, level: CellLevel) -> Cel
     return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score")
 
 
+def rows_as_cells(coded: LazySource, bins: FeatureBins) -> Cells:
+    """Every row a cell of its own, in the order in which the engine hands them out."""
+    codes, columns = _gathered(coded.engine.batches(coded.frame), bins, [P, Y, W])
+    sums = Sums.of_rows(columns[P], columns[Y], columns[W])
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
+
+
 def _gathered(
     batches: Iterable[nw.DataFrame[Any]], bins: FeatureBins, names: list[str]
 ) -> tuple[CodeMatrix, dict[str, FloatArray]]:

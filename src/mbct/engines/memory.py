@@ -1,6 +1,8 @@
 """Bins and codes of columns that are in memory."""
 
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +15,8 @@ from mbct.engines.factorize import as_floats, factorize, is_number
 from mbct.errors import DataError, ParameterError
 from mbct.validation import FloatArray
 
+_WORTH_THREADS = 100_000
+"""Rows from which on columns are coded side by side."""
 Categorical = Literal["auto", "all"] | Sequence[str]
 
 
@@ -71,8 +75,13 @@ def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatri
     """Codes of every row: one column a feature, the prediction first, in the narrowest integers."""
     columns.require(bins.names[1:])
     codes = np.empty((columns.n_rows, len(bins)), dtype=bins.code_type)
-    for j, feature in enumerate(bins):
-        codes[:, j] = _encode_column(y_prob if j == 0 else columns.column(feature.name), feature)
+
+    def fill(j: int) -> None:
+        codes[:, j] = _encode_column(y_prob if j == 0 else columns.column(bins[j].name), bins[j])
+
+    # What follows from a column's values alone may be found side by side.
+    with ThreadPoolExecutor(1 if len(codes) < _WORTH_THREADS else os.cpu_count() or 1) as pool:
+        list(pool.map(fill, range(len(bins))))
     return codes
 
 

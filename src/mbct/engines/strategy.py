@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
 from mbct.cells.cells import Cells
-from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells
+from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells, rows_as_cells
 from mbct.engines.bins import fit_bins_of_rows
 from mbct.engines.levels import EngineLevels
 from mbct.engines.memory import Categorical
@@ -20,6 +20,10 @@ from mbct.progress import progress
 Strategy = Literal["auto", "cells", "level-wise"]
 MOST_CELLS = 10_000_000
 """Cells that are brought into memory, about 100 bytes each."""
+_WORTH_JOINING = 0.5
+"""Join rows of equal codes only if that leaves at most this share of them."""
+_WORTH_ESTIMATING = 1_000_000
+"""Below so many rows an estimate of the cells costs more than it can save."""
 
 
 @dataclass(frozen=True)
@@ -65,17 +69,19 @@ def prepare(
             yield Prepared(bins, levels, rows.mass, rows.positives)
     else:
         with progress("summing rows by cell"):
-            cells = cells_of_rows(coded, bins, level)
+            cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level)
         yield Prepared(bins, cells, rows.mass, rows.positives)
 
 
 def _cell_level(
     rows: Rows, coded: LazySource, bins: FeatureBins, strategy: Strategy, *, level_wise: bool, most_cells: int
-) -> CellLevel | None:
-    """The level at which cells fit into memory; None for rows that stay in the engine."""
+) -> CellLevel | Literal["row"] | None:
+    """The level at which cells fit into memory, or "row" where joining saves little; None for rows in the engine."""
     if strategy == "level-wise":
         return None
     levels: tuple[CellLevel, ...] = ("cell",) if level_wise else ("score", "cell")
+    if level_wise and strategy == "auto" and _WORTH_ESTIMATING <= rows.n_rows <= 2 * most_cells:
+        return "cell" if _shrinks(coded, bins, rows.n_rows) else "row"
     if rows.n_rows <= most_cells:
         return levels[0]
     for level in levels:
@@ -90,3 +96,11 @@ def _cell_level(
         "bins (number_bins, score_bins), fit on a sample, take preset='paper', which can grow in the engine, "
         "or insist with strategy='cells'"
     )
+
+
+def _shrinks(coded: LazySource, bins: FeatureBins, n_rows: int) -> bool:
+    """Whether rows of equal codes are worth joining: the share of distinct ones among some rows can only fall."""
+    some = coded.with_frame(coded.frame.head(_WORTH_ESTIMATING))
+    if estimate_cells(some, bins, "cell") <= _WORTH_JOINING * min(_WORTH_ESTIMATING, n_rows):
+        return True
+    return estimate_cells(coded, bins, "cell") <= _WORTH_JOINING * n_rows

@@ -75,7 +75,7 @@ class GrownSplit:
 
 @dataclass
 class _Growing:
-    """The tree under construction; what ends at a node is kept in ``ending`` as (Σd, Σd²)."""
+    """The tree under construction; what ends at a node is kept in ``ending`` as (Σd, Σd²), and added up in ``total``."""
 
     feature: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
@@ -84,6 +84,7 @@ class _Growing:
     depth: list[int] = field(default_factory=list)
     sums: list[FloatArray] = field(default_factory=list)
     ending: list[tuple[float, float]] = field(default_factory=list)
+    total: FloatArray = field(default_factory=lambda: np.zeros(2))
     table_size: int = 0
 
     def add(self, sums: FloatArray, multiplier: float, depth: int) -> int:
@@ -94,6 +95,7 @@ class _Growing:
         self.depth.append(depth)
         self.sums.append(sums)
         self.ending.append(residuals_after(sums.reshape(1, -1), multiplier))
+        self.total += self.ending[-1]
         return len(self.feature) - 1
 
     def split(self, node: int, split: MultiwaySplit) -> list[int]:
@@ -103,7 +105,9 @@ class _Growing:
         self.start[node] = self.table_size
         self.table.append(split.table(first))
         self.table_size += len(split.group)
+        self.total -= self.ending[node]
         self.ending[node] = residuals_after(split.sums[:1], self.multiplier[node])
+        self.total += self.ending[node]
         depth = self.depth[node] + 1
         return [self.add(s, k, depth) for s, k in zip(split.sums[1:], split.multipliers[1:].tolist(), strict=True)]
 
@@ -114,7 +118,7 @@ class _Growing:
 
     def tree_loss(self, growth: PaperGrowth) -> float:
         """Closed-form MVCE of all rows."""
-        residual, squared = np.sum(self.ending, axis=0)
+        residual, squared = self.total.tolist()
         return mvce_of_sums(float(self.sums[0][COUNT]), residual, squared, growth.bin_size, growth.norm)
 
     def frozen(self) -> CalibrationTree:
@@ -133,7 +137,8 @@ def grow_level_wise(
     """Grow one tree; returns it with the loss of all rows under it. Rows are left at their leaves."""
     offset = np.concatenate([[0], np.cumsum(source.n_codes)]).astype(np.int64)
     growing = _Growing()
-    root = source.level_sums([0])[0, : offset[1]].sum(axis=0)
+    at_root = source.level_sums([0])
+    root = at_root[0, : offset[1]].sum(axis=0)
     growing.add(root, _rounded(multiplier_of(root[LABEL], root[PRED])), 0)
     level = [0]
     for depth in range(growth.max_depth):
@@ -142,7 +147,7 @@ def grow_level_wise(
         most = max(_MOST_SUMS_AT_ONCE // (5 * int(offset[-1])), 1)
         for chunk in range(0, len(level), most):
             nodes = level[chunk : chunk + most]
-            histograms = source.level_sums(nodes)
+            histograms = at_root if depth == 0 else source.level_sums(nodes)
             for node, histogram in zip(nodes, histograms, strict=True):
                 split = _choose(node, histogram, offset, growing, growth, judge)
                 if split is None:
