@@ -11,6 +11,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "CellStore": "mbct.store.cell_store",
     "CalibratedClassifier": "mbct.calibrators.classifier",
+    "FeatureAdvice": "mbct.calibrators.advice",
+    "MulticlassCalibrator": "mbct.calibrators.multiclass",
+    "advise_features": "mbct.calibrators.advice",
     "Comparison": "mbct.comparison.table",
     "MBCTCalibrator": "mbct.calibrators.mbct",
     "compare": "mbct.comparison.compare",

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from mbct.calibrators import BetaCalibrator, DirichletCalibrator
+from mbct.calibrators import BetaCalibrator, DirichletCalibrator, dirichlet
 from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError
 from peers import ExactLogisticRegression, biased_scores
@@ -30,6 +30,14 @@ def test_two_columns_are_beta_calibration_but_for_the_penalty():
     np.testing.assert_allclose(
         DirichletCalibrator(penalty=0.0).fit(p, y).calibrate(p), BetaCalibrator().fit(p, y).calibrate(p), atol=1e-6
     )
+
+
+def test_few_and_many_classes_are_solved_alike(monkeypatch):
+    p, y = three_classes()
+    by_matrix = DirichletCalibrator().fit(p, y).predict_proba(p)
+    monkeypatch.setattr(dirichlet, "_MATRIX_CLASSES", 0)
+    by_products = DirichletCalibrator().fit(p, y).predict_proba(p)
+    np.testing.assert_allclose(by_products, by_matrix, rtol=0, atol=1e-9)
 
 
 def test_a_large_penalty_leaves_only_the_diagonal():

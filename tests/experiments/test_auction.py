@@ -1,14 +1,21 @@
-"""Accounting identities of the simulated market."""
+"""Accounting identities of the simulated market, and that bucket C is what production would run."""
+
+from datetime import date, timedelta
+from functools import partial
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.experiments.auction import market as markets
 from mbct.experiments.auction.auction import RESERVE, SHADING, bids, run_day
+from mbct.experiments.auction.log import LABEL, SCORE, candidates, log_of_day
 from mbct.experiments.auction.measure import account
-from mbct.experiments.auction.policies import DECAY, NightlyIsotonic, NightlyMBCT, NoCalibration
+from mbct.experiments.auction.policies import HALF_LIFE_DAYS, WINDOW_DAYS, NightlyIsotonic, NoCalibration, policies
+from mbct.serving import BatchScorer
+from mbct.store import ModelShelf
 
 PRICINGS = ["second-price", "first-price"]
 
@@ -85,39 +92,93 @@ def test_candidates_of_a_view_are_distinct_and_the_seed_decides_all():
     assert all(len(set(row)) == markets.N_CANDIDATES for row in first.candidate.tolist())
 
 
-def log_of_day(seed: int, n: int = 4000):
-    rng = np.random.default_rng(seed)
+DAY = date(2022, 1, 1)
+
+
+def log(seed: int, n_views: int = 4000):
     market = markets.make_market(np.random.default_rng(0))
-    views = markets.draw_views(n // markets.N_CANDIDATES, rng)
-    truth = markets.true_probability(market, market.first, views).ravel()
-    base = markets.predicted_probability(market, views).ravel()
-    return markets.features(market, views), base, (rng.random(len(base)) < truth).astype(float)
+    views = markets.draw_views(n_views, np.random.default_rng(seed))
+    return log_of_day(market, market.first, views, "second-price")
 
 
-def test_cells_of_days_fade_and_add_up():
-    policy = NightlyMBCT("paper", {"min_bin_size": 200})
-    first, second = log_of_day(1), log_of_day(2)
-    policy.learn(*first)
-    policy.learn(*second)
-    total = policy.cells.total
-    assert float(total.count) == pytest.approx(DECAY * len(first[1]) + len(second[1]))
-    assert float(total.label) == pytest.approx(DECAY * first[2].sum() + second[2].sum())
-    assert float(total.pred) == pytest.approx(DECAY * first[1].sum() + second[1].sum())
+def next_candidates(seed: int, n_views: int = 1000):
+    market = markets.make_market(np.random.default_rng(0))
+    views = markets.draw_views(n_views, np.random.default_rng(seed))
+    return candidates(market, views, markets.predicted_probability(market, views))
 
 
-@pytest.mark.parametrize("policy", [NightlyIsotonic(), NightlyMBCT("paper", {"min_bin_size": 200})])
-def test_retrained_policies_take_the_common_bias_away(policy):
-    for seed in (1, 2, 3):
-        policy.learn(*log_of_day(seed, 8000))
-    features, base, clicked = log_of_day(9, 8000)
-    before = base.mean() / clicked.mean()
-    after = policy.calibrate(features, base).mean() / clicked.mean()
-    assert before > 1.3
-    assert abs(after - 1.0) < 0.15
+@pytest.fixture(params=["mbct", "mbct-default"])
+def deployed(request, tmp_path):
+    policy = policies(tmp_path, 300, 0)[request.param]
+    for number in range(3):
+        policy.learn(DAY + timedelta(days=number), log(number))
+    return policy
 
 
-def test_no_calibration_leaves_the_base_as_it_is():
-    features, base, clicked = log_of_day(1)
-    policy = NoCalibration()
-    policy.learn(features, base, clicked)
-    assert policy.calibrate(features, base) is base
+def test_a_log_holds_one_shown_ad_for_each_filled_view():
+    found = log(1, 500)
+    assert 0 < len(found) <= 500
+    assert set(found.columns) == {*markets.FEATURES, SCORE, LABEL}
+    assert set(found[LABEL].unique()) == {0, 1}
+
+
+def test_the_store_holds_each_days_log_as_cells(deployed):
+    batches = deployed.store.manifest().batches
+    assert [batch.day for batch in batches] == ["2022-01-01", "2022-01-02", "2022-01-03"]
+    for number, batch in enumerate(batches):
+        expected = log(number)
+        assert (batch.count, batch.label) == (len(expected), expected[LABEL].sum())
+    window = deployed.store.window(half_life=HALF_LIFE_DAYS)
+    faded = sum(0.5 ** ((2 - number) / HALF_LIFE_DAYS) * len(log(number)) for number in range(3))
+    assert float(window.cells.total.count) == pytest.approx(faded)
+
+
+def test_every_night_but_the_first_has_a_refresh_on_record(deployed):
+    records = ModelShelf(deployed.store).records()
+    assert [record["decision"] for record in records] == [d["decision"] for d in deployed.decisions]
+    assert [d["day"] for d in deployed.decisions] == ["2022-01-02", "2022-01-03"]
+    assert records[-1]["holdout"]["last_day"] == "2022-01-03"
+    assert records[-1]["training"]["last_day"] == "2022-01-02"
+
+
+def test_the_exported_sql_scores_as_the_model_in_service(deployed):
+    shelf = ModelShelf(deployed.store)
+    rows = next_candidates(9)
+    scorer = BatchScorer(shelf.ensemble(shelf.in_service()))
+    expected = scorer.score_mapping({name: rows[name].to_numpy() for name in rows.columns})
+    np.testing.assert_allclose(deployed.calibrate(rows), expected, rtol=1e-12)
+    assert not np.allclose(expected, rows[SCORE].to_numpy())
+
+
+def test_before_the_first_refresh_the_base_ranks(tmp_path):
+    policy = policies(tmp_path, 300, 0)["mbct"]
+    rows = next_candidates(9)
+    policy.learn(DAY, log(1))
+    assert np.array_equal(policy.calibrate(rows), rows[SCORE].to_numpy())
+
+
+def ratio_of_predictions_to_clicks(policy, rows):
+    return policy.calibrate(rows.drop(LABEL)).mean() / rows[LABEL].mean()
+
+
+def test_retrained_policies_take_the_common_bias_away(deployed):
+    isotonic = NightlyIsotonic()
+    for number in range(3):
+        isotonic.learn(DAY + timedelta(days=number), log(number))
+    ratio = partial(ratio_of_predictions_to_clicks, rows=log(9, 8000))
+    assert ratio(NoCalibration()) > 1.3
+    assert abs(ratio(isotonic) - 1.0) < 0.15
+    assert abs(ratio(deployed) - 1.0) < 0.15
+
+
+def test_isotonic_regression_fades_older_days():
+    """The mean of the calibrated log is its weighted click rate: isotonic regression keeps totals."""
+    policy = NightlyIsotonic()
+    logs = [log(number, 300) for number in range(WINDOW_DAYS + 2)]
+    for number, found in enumerate(logs):
+        policy.learn(DAY + timedelta(days=number), found)
+    window = logs[-WINDOW_DAYS:]
+    weight = np.repeat(0.5 ** (np.arange(WINDOW_DAYS)[::-1] / HALF_LIFE_DAYS), [len(found) for found in window])
+    rows = pl.concat(window)
+    expected = np.average(rows[LABEL].to_numpy(), weights=weight)
+    assert np.average(policy.calibrate(rows), weights=weight) == pytest.approx(expected, rel=1e-9)

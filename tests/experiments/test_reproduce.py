@@ -1,6 +1,7 @@
 """Runs of whole experiments: what is written, that it is the same twice, that it goes on after an interruption."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,14 @@ import polars as pl
 import pytest
 
 from mbct import experiments
-from mbct.errors import ParameterError
-from mbct.experiments import parts as parts_module
+from mbct.errors import DataError, ParameterError
 from mbct.experiments import registry
 from mbct.experiments.__main__ import main
-from mbct.experiments.auction import measure as auction
 from mbct.experiments.datasets import LOADERS
 from mbct.experiments.offline import measure as offline
-from mbct.experiments.parts import Part, finish, kept
+from mbct.experiments.page import render
+from mbct.experiments.parts import SECONDS
+from mbct.experiments.reproduce import plan
 from mbct.experiments.settings import Settings
 
 
@@ -47,13 +48,22 @@ def made_up(monkeypatch):
     monkeypatch.delitem(LOADERS, "flights")
 
 
-def test_the_same_seed_writes_the_same_bytes(tmp_path, made_up):
-    data = small_data(tmp_path / "data")
-    names = ["table", "in-depth"]
-    for folder in ("a", "b"):
-        experiments.run(names, quick=True, out=tmp_path / folder, data=data, seed=3)
-    first, second = written(tmp_path / "a"), written(tmp_path / "b")
-    assert first == second
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run on made-up data: its folder and that of the data."""
+    folder = tmp_path_factory.mktemp("reproduction")
+    data = small_data(folder / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(LOADERS, "flights")
+        experiments.run(["table", "in-depth"], quick=True, out=folder / "out", data=data, seed=3)
+    return folder / "out", data
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path, made_up, finished):
+    out, data = finished
+    experiments.run(["table", "in-depth"], quick=True, out=tmp_path, data=data, seed=3)
+    first = written(out)
+    assert written(tmp_path) == first
     assert "figures/in-depth-bin-sizes.svg" in first
     assert "tables/main-criteo.md" in first
     page = first["README.md"].decode()
@@ -64,60 +74,103 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path, made_up):
     assert set(content["versions"]) >= {"python", "mbct", "numpy", "lightgbm"}
 
 
-def test_every_link_of_the_page_is_there(tmp_path, made_up):
-    data = small_data(tmp_path / "data")
-    page = experiments.run(["table", "in-depth"], quick=True, out=tmp_path / "out", data=data).read_text()
+def test_every_link_of_the_page_is_there(finished):
+    out, _ = finished
+    page = (out / "README.md").read_text()
     links = [line.split("](")[1].rstrip(")") for line in page.splitlines() if line.startswith("![")]
     assert len(links) == 4
-    assert all((tmp_path / "out" / link).is_file() for link in links)
+    assert all((out / link).is_file() for link in links)
 
 
-def test_market_parts_depend_on_their_parameters_alone():
-    parameters = {
-        "pricing": "second-price",
-        "market": 0,
-        "seed": 0,
-        "views": 200,
-        "rest_views": 1500,
-        "days": 2,
-        "min_bin_size": 200,
-    }
-    first, second = auction._test(parameters), auction._test(parameters)
-    assert json.dumps(first) == json.dumps(second)
-    assert {len(days) for days in first["days"].values()} == {2}
-    assert json.dumps(auction._test({**parameters, "seed": 1})) != json.dumps(first)
+def test_a_page_is_written_from_the_files_alone(tmp_path, finished):
+    out, _ = finished
+    shutil.copytree(out / "data", tmp_path / "data")
+    shutil.copy(out / "run.json", tmp_path)
+    render(tmp_path)
+    assert written(tmp_path) == written(out)
 
 
-def test_a_finished_part_is_not_computed_again(tmp_path):
-    calls = []
-
-    def compute():
-        calls.append(1)
-        return {"value": 1.5}
-
-    part = Part("e", "p", {"n": 1}, compute)
-    assert finish(part, tmp_path) == finish(part, tmp_path) == {"value": 1.5}
-    assert len(calls) == 1
-    changed = Part("e", "p", {"n": 2}, compute)
-    assert kept(changed, tmp_path) is None
-    finish(changed, tmp_path)
-    assert len(calls) == 2
+def test_files_of_other_code_are_not_rendered_in_silence(tmp_path, finished):
+    out, _ = finished
+    shutil.copytree(out / "data", tmp_path / "data")
+    with pytest.raises(DataError, match=r"run\.json is missing"):
+        render(tmp_path)
+    shutil.copy(out / "run.json", tmp_path)
+    path = tmp_path / "data/offline/criteo-0.json"
+    content = json.loads(path.read_text())
+    del content["result"]["methods"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"KeyError: 'methods'.*run the experiments again"):
+        render(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe"])
-def test_a_damaged_part_is_computed_again(tmp_path, content):
-    part = Part("e", "p", {}, lambda: {"value": 2})
-    path = part.path(tmp_path)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    assert finish(part, tmp_path) == {"value": 2}
+TINY = {
+    "metrics": {"n": 60, "bins": [4, 8], "repetitions": 2, "views": 3},
+    "table": {"n_rows": 1500},
+    "in-depth": {"n_rows": 1500},
+    "auction": {"views": 150, "rest_views": 600, "days": 1, "min_bin_size": 200},
+    "complexity": {
+        "fixed": {"rows": 300, "features": 2, "trees": 1, "depth": 1},
+        "values": [1, 2],
+        "best_of": 1,
+    },
+}
+"""Parameters that make every part small."""
 
 
-def test_other_versions_make_another_key(monkeypatch):
-    part = Part("e", "p", {}, dict)
-    before = part.key
-    monkeypatch.setattr(parts_module, "versions", lambda: {"numpy": "0"})
-    assert part.key != before
+@pytest.mark.parametrize("name", experiments.NAMES)
+def test_every_experiment_gives_the_same_json_for_the_same_seed(name, tmp_path, made_up):
+    data = small_data(tmp_path / "data")
+
+    def computed(seed: int) -> dict[str, str]:
+        results = {}
+        parts = registry.EXPERIMENTS[name].parts(Settings(True, seed, data, 1))
+        for part in [part for part in parts if "first-price" not in part.name]:
+            *others, parameters = part.compute.args
+            tiny = {key: value for key, value in TINY[name].items() if key in parameters}
+            if part.name == "rows":
+                tiny["values"] = [300, 600]
+            result = part.compute.func(*others, {**parameters, **tiny})
+            assert (SECONDS in result) == part.timed
+            result.pop(SECONDS, None)
+            results[part.name] = json.dumps(result, sort_keys=True, allow_nan=False)
+        return results
+
+    first = computed(3)
+    assert first == computed(3)
+    assert all(first[part] != other for part, other in computed(4).items() if part != "trees")
+
+
+def test_a_plan_counts_what_is_left(tmp_path, made_up, finished, capsys):
+    out, data = finished
+    planned = plan(["table", "in-depth"], quick=True, out=tmp_path, data=data, seed=3)
+    assert str(planned).startswith("1 parts to compute, about 1 min")
+    assert planned.n_kept == 0
+    done = plan(["table"], quick=True, out=out, data=data, seed=3)
+    assert (done.waiting, done.n_kept, done.seconds) == ((), 1, 0)
+    assert main(["table", "--quick", "--plan", "--seed", "3", "--out", str(out), "--data", str(data)]) == 0
+    assert "0 parts to compute" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, made_up, monkeypatch):
+    data = small_data(tmp_path / "data")
+    options = {"quick": True, "out": tmp_path / "out", "data": data, "repetitions": 2}
+    measured = []
+    measure = offline._measure
+
+    def interrupted(folder, parameters):
+        measured.append(parameters["repetition"])
+        if len(measured) == 2:
+            raise KeyboardInterrupt
+        return measure(folder, parameters)
+
+    monkeypatch.setattr(offline, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiments.run(["table"], **options)
+    assert not (tmp_path / "out" / "README.md").exists()
+    experiments.run(["table"], **options)
+    assert measured == [0, 1, 1]
+    assert "split 2 times at random" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_names_are_those_of_the_registry():

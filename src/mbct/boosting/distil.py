@@ -4,7 +4,7 @@ The trees are grown on the ensemble's own probabilities, which carry no label no
 jointly by Newton passes. How well they speak for the ensemble is measured on rows they were not grown on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,6 +74,7 @@ class _Lesson:
     left_out: npt.NDArray[np.intp]
     offset: npt.NDArray[np.int64]
     ordered: npt.NDArray[np.bool_]
+    usable: npt.NDArray[np.int64]
 
 
 def distil(
@@ -82,9 +83,14 @@ def distil(
     total_step: Callable[[CodeMatrix], FloatArray],
     options: DistilOptions,
     on_tree: Callable[[int], None] = lambda _: None,
+    usable: Sequence[int] | None = None,
 ) -> Distilled:
-    """Trees that say what ``total_step`` says. Cells must be in canonical order, which is a random one."""
-    lesson = _lesson(cells, ordered, total_step, options.most_cells)
+    """Trees that say what ``total_step`` says. Cells must be in canonical order, which is a random one.
+
+    ``usable`` numbers the features that trees may split by, all by default.
+    """
+    features = range(len(ordered)) if usable is None else usable
+    lesson = _lesson(cells, ordered, features, total_step, options.most_cells)
     log_odds = lesson.start.copy()
     trees: list[CalibrationTree] = []
     nodes: list[IntArray] = []
@@ -106,7 +112,11 @@ def distil(
 
 
 def _lesson(
-    cells: Cells, ordered: tuple[bool, ...], total_step: Callable[[CodeMatrix], FloatArray], most: int
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    usable: Sequence[int],
+    total_step: Callable[[CodeMatrix], FloatArray],
+    most: int,
 ) -> _Lesson:
     chosen = cells.select(np.arange(min(len(cells), most)))
     start = chosen.sums.logit / chosen.sums.count
@@ -121,19 +131,20 @@ def _lesson(
         np.flatnonzero(held),
         np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
         np.array(ordered, dtype=np.bool_),
+        np.array(usable, dtype=np.int64),
     )
 
 
 def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
-    gradients(log_odds, lesson.count, lesson.count * lesson.target, np.uint64(0), False, gradient)
+    gradients(lesson.grown_on, log_odds, lesson.count, lesson.count * lesson.target, np.uint64(0), False, gradient)
     grown = grow_honest(
         lesson.codes,
         gradient,
         lesson.grown_on.copy(),
         lesson.offset,
         lesson.ordered,
-        np.arange(len(lesson.ordered)),
+        lesson.usable,
         growth.max_leaves,
         growth.tau,
         growth.min_curvature,

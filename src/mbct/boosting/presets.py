@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from mbct.binning.fit import BinningOptions
-from mbct.boosting.honest import HonestOptions
+from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.model import Pattern
 from mbct.boosting.paper import PaperOptions
 from mbct.errors import ParameterError

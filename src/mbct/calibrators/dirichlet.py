@@ -1,22 +1,23 @@
 """Dirichlet calibration: multinomial logistic regression on the logarithms of all classes' scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, class_labels, take_labels, take_weights
-from mbct.engines.columns import Columns, column_name, read_columns
-from mbct.errors import DataError
+from mbct.boosting.joint import softmax
+from mbct.calibrators.many_scores import ManyScores
+from mbct.engines.columns import Columns
 from mbct.stats.logodds import EPSILON
-from mbct.validation import FloatArray, as_probabilities, at_least, same_length
+from mbct.validation import FloatArray, at_least
 
 _RIDGE = 1e-9
 """Pull of the diagonal to 1 in the mean loss: too small to see, it keeps separable labels from infinity."""
+_MATRIX_CLASSES = 16
+"""Classes up to which the K(K + 1) second derivatives squared are worth a matrix."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,7 @@ class DirichletMap:
         # Class by class instead of one product of matrices: a row's result does not depend on its neighbours.
         for k in range(len(self.intercept)):
             z += log_p[:, k : k + 1] * self.weights[:, k]
-        return _softmax(z)
-
-
-def _softmax(z: FloatArray) -> FloatArray:
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
+        return softmax(z)
 
 
 def fit_dirichlet(
@@ -66,21 +62,59 @@ def fit_dirichlet(
         residual = share[:, None] * (np.exp(z - log_sum[:, None]) - target)
         return float(loss), (residual.T @ design + pull * moved).ravel()
 
-    def hessian_product(flat: FloatArray, direction: FloatArray) -> FloatArray:
-        q = _softmax(design @ flat.reshape(start.shape).T)
-        move = direction.reshape(start.shape)
-        along = design @ move.T
-        curved = share[:, None] * q * (along - np.sum(q * along, axis=1, keepdims=True))
-        return np.asarray(curved.T @ design + pull * move, dtype=np.float64).ravel()
+    def curvature(flat: FloatArray) -> _Curvature:
+        return _Curvature(design, share, softmax(design @ flat.reshape(start.shape).T), pull)
 
-    found = minimize(
-        loss_and_gradient, start.ravel(), jac=True, hessp=hessian_product, method="trust-ncg", options={"gtol": 1e-10}
-    )
-    beta = found.x.reshape(start.shape)
+    found = _minimise(loss_and_gradient, curvature, start.ravel())
+    beta = found.reshape(start.shape)
     return DirichletMap(np.ascontiguousarray(beta[:, :-1]), beta[:, -1].copy())
 
 
-class DirichletCalibrator(Calibrator):
+class _Curvature:
+    """Second derivatives of the loss at one point: a matrix for few classes, products with directions for many."""
+
+    def __init__(self, design: FloatArray, share: FloatArray, q: FloatArray, pull: FloatArray):
+        self.design, self.share, self.q, self.pull = design, share, q, pull
+        self.matrix = self._as_matrix() if q.shape[1] <= _MATRIX_CLASSES else None
+
+    def __matmul__(self, direction: FloatArray) -> FloatArray:
+        if self.matrix is not None:
+            return np.asarray(self.matrix @ direction, dtype=np.float64)
+        move = direction.reshape(self.pull.shape)
+        along = self.design @ move.T
+        curved = self.share[:, None] * self.q * (along - np.sum(self.q * along, axis=1, keepdims=True))
+        return np.asarray(curved.T @ self.design + self.pull * move, dtype=np.float64).ravel()
+
+    def _as_matrix(self) -> FloatArray:
+        """Σ share·q_a(δ_ab − q_b)·xxᵀ in the block of classes a and b, and the pull on the diagonal."""
+        n_classes, width = self.pull.shape
+        blocks = np.empty((n_classes, width, n_classes, width))
+        for a in range(n_classes):
+            for b in range(a + 1):
+                along = self.share * self.q[:, a] * (float(a == b) - self.q[:, b])
+                blocks[a, :, b, :] = (self.design * along[:, None]).T @ self.design
+                blocks[b, :, a, :] = blocks[a, :, b, :].T
+        return blocks.reshape(self.pull.size, -1) + np.diag(self.pull.ravel())
+
+
+def _minimise(
+    loss_and_gradient: Callable[[FloatArray], tuple[float, FloatArray]],
+    curvature: Callable[[FloatArray], _Curvature],
+    start: FloatArray,
+) -> FloatArray:
+    """Newton's method in a trust region; the curvature at a point is found once and serves all directions there."""
+    last: list[tuple[FloatArray, _Curvature]] = []
+
+    def product(flat: FloatArray, direction: FloatArray) -> FloatArray:
+        if not last or not np.array_equal(last[0][0], flat):
+            last[:] = [(flat.copy(), curvature(flat))]
+        return last[0][1] @ direction
+
+    found = minimize(loss_and_gradient, start, jac=True, hessp=product, method="trust-ncg", options={"gtol": 1e-10})
+    return np.asarray(found.x, dtype=np.float64)
+
+
+class DirichletCalibrator(ManyScores):
     """Dirichlet calibration, softmax(W·ln p + b), for two classes or many (Kull et al. 2019).
 
     ``score`` names one column for each class, in the order of ``classes`` (default: the sorted labels; None: all
@@ -89,7 +123,6 @@ class DirichletCalibrator(Calibrator):
     """
 
     method = "dirichlet"
-    score: str | int | Sequence[str | int] | None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -102,62 +135,19 @@ class DirichletCalibrator(Calibrator):
         self.penalty = penalty
         self.classes = classes
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
-        """Learn W and b; ``y_prob`` may be a matrix with one column for each class."""
+    def _fit_classes(
+        self,
+        columns: Columns,  # noqa: ARG002
+        names: list[str],  # noqa: ARG002
+        probabilities: FloatArray,
+        code: npt.NDArray[np.intp],
+        weight: FloatArray,
+    ) -> None:
         at_least(0, penalty=self.penalty)
-        columns = read_columns(X)
-        columns, labels, label_name = take_labels(columns, y)
-        columns, weight = take_weights(columns, sample_weight)
-        names = self._score_names(columns, y_prob)
-        if len(names) == 1:
-            super().fit(X, y, sample_weight, y_prob=y_prob)
-            return self
-        probabilities = _matrix(columns, names, y_prob)
-        same_length(columns.n_rows, y=labels)
-        classes, code = class_labels(labels, label_name, self.classes)
-        if len(classes) != len(names):
-            raise DataError(
-                f"{len(names)} score columns, but {label_name} has {len(classes)} classes ({_listed(classes)}): "
-                "pass one score column for each class, and classes=… where a class is missing from the labels"
-            )
-        if len(np.unique(code[weight > 0])) < 2:
-            raise DataError(f"{label_name} has a single class: at least two are needed; widen the sample")
         self.map_ = fit_dirichlet(probabilities, code, weight, self.penalty)
-        self._remember(names, columns.names)  # type: ignore[arg-type]
-        self.classes_ = classes
-        return self
 
-    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
-        if isinstance(getattr(self, "score_", ""), str):
-            return super().calibrate(X, y_prob=y_prob)
-        return self.map_(_matrix(read_columns(X), self.score_, y_prob))
-
-    def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of all classes, in the order of ``classes_``."""
-        calibrated = self.calibrate(X, y_prob=y_prob)
-        return calibrated if calibrated.ndim == 2 else np.column_stack([1.0 - calibrated, calibrated])
-
-    def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
-        """The most probable class."""
-        likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
-        return np.asarray(self.classes_[likeliest])
-
-    def _score_names(self, columns: Columns, y_prob: Any) -> list[str]:
-        if y_prob is not None:
-            width = np.asarray(y_prob).shape[1] if np.ndim(y_prob) == 2 else 1
-            return ["y_prob"] if width == 1 else [f"y_prob_{k}" for k in range(width)]
-        if self.score is None:
-            return columns.names
-        many = [self.score] if isinstance(self.score, str | int) else self.score
-        return [column_name(name) for name in many]
-
-    def _fit(self, data: TrainingData) -> None:
-        both = np.column_stack([1.0 - data.y_prob, data.y_prob])
-        self.map_ = fit_dirichlet(both, data.y_true.astype(np.intp), data.weight, self.penalty)
-
-    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:  # noqa: ARG002
-        return self.map_(np.column_stack([1.0 - y_prob, y_prob]))[:, 1]
+    def _calibrate_classes(self, columns: Columns, probabilities: FloatArray) -> FloatArray:  # noqa: ARG002
+        return self.map_(probabilities)
 
     def _state(self) -> dict[str, Any]:
         weights, intercept = self.map_.weights.tolist(), self.map_.intercept.tolist()
@@ -169,17 +159,3 @@ class DirichletCalibrator(Calibrator):
             raise ValueError(f"weights of shape {weights.shape} for {len(intercept)} classes")
         self.map_ = DirichletMap(weights, intercept)
         self.classes_ = np.asarray(state["classes"])
-
-
-def _matrix(columns: Columns, names: Sequence[str], y_prob: Any) -> FloatArray:
-    if y_prob is None:
-        return np.column_stack([as_probabilities(columns.numpy(n), f"score column {n!r}") for n in names])
-    matrix = np.asarray(y_prob)
-    if matrix.ndim != 2 or matrix.shape[1] != len(names):
-        raise DataError(f"y_prob must have {len(names)} columns, one for each class, got shape {matrix.shape}")
-    same_length(columns.n_rows, y_prob=matrix)
-    return np.column_stack([as_probabilities(matrix[:, k], f"y_prob[:, {k}]") for k in range(len(names))])
-
-
-def _listed(classes: np.ndarray[Any, Any]) -> str:
-    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")

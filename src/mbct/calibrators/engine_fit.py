@@ -11,8 +11,9 @@ from mbct.engines.columns import Columns, column_name
 from mbct.engines.rows import require
 from mbct.engines.source import LazySource, open_source
 from mbct.engines.strategy import Prepared, prepare
-from mbct.errors import DataError
+from mbct.errors import DataError, ParameterError
 from mbct.progress import progress
+from mbct.tree.histogram import COUNT, LABEL, PRED
 from mbct.tree.losses import CLOSED_FORM
 
 if TYPE_CHECKING:
@@ -82,13 +83,19 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns:
     chosen = preset(calibrator.preset, calibrator._overrides())
     bins, grown_on = prepared.bins, prepared.grown_on
     calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
+    if calibrator.preset == "paper" and calibrator.negative_rate != 1.0:
+        raise ParameterError(
+            "negative_rate with preset='paper' needs the rows in memory: read them first, or give negatives the weight "
+            f"{1.0 / calibrator.negative_rate:g} by sample_weight"
+        )
     if isinstance(grown_on, Cells):
         calibrator._grow(grown_on, chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
         growth = chosen.growth.growth(prepared.mass, prepared.positives)
         with progress("growing calibration trees in the engine"):
-            trees, calibrator.trace_ = boost(grown_on, bins.names, chosen.growth, growth)
-        calibrator.model_, calibrator.fidelity_ = calibrator.model_.with_trees(trees), 1.0
+            total = grown_on.level_sums([0])[0, : bins.n_codes[0]].sum(axis=0)
+            trees, trace = boost(grown_on, bins.names, chosen.growth, growth)
+        calibrator._keep_paper(trees, trace, total[[COUNT, LABEL, PRED]])
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
     calibrator._remember(score, columns)

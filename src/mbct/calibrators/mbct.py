@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.binning.features import FeatureBins
-from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
-from mbct.boosting.honest import HonestOptions, boost_honest
+from mbct.boosting.bounds import BinBounds, bin_of, bounds_of_cells, bounds_of_tree
+from mbct.boosting.default import Wishes, grow_default
+from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.paper import PaperOptions, boost_cells
 from mbct.boosting.presets import preset
@@ -26,6 +28,8 @@ from mbct.engines.source import is_lazy
 from mbct.engines.strategy import Strategy
 from mbct.errors import DataError, ParameterError
 from mbct.progress import Advance, progress
+from mbct.stats.reordering import reorder_rate
+from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -41,6 +45,8 @@ _OVERRIDES = (
     "max_relative_error",
 )
 """Parameters handed to the preset under their own names."""
+_PAIRS_OF = 100_000
+"""Cells whose pairs tell the reorder rate."""
 
 
 class MBCTCalibrator(Calibrator):
@@ -57,6 +63,9 @@ class MBCTCalibrator(Calibrator):
     learning_rate, n_folds : of preset "default".
     size : of preset "default": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
         what it learnt, "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the share of the correction kept.
+    order : of preset "default": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
+        but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of pairs whose order changed.
+    negative_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.
     n_threads : None uses every processor; the model does not depend on it.
@@ -86,6 +95,8 @@ class MBCTCalibrator(Calibrator):
         score_by: str | None = None,
         min_category_rows: float | None = None,
         size: str = "auto",
+        order: str = "free",
+        negative_rate: float = 1.0,
         learning_rate: float | None = None,
         n_folds: int | None = None,
         alpha: float = 0.05,
@@ -107,6 +118,8 @@ class MBCTCalibrator(Calibrator):
         self.score_by = score_by
         self.min_category_rows = min_category_rows
         self.size = size
+        self.order = order
+        self.negative_rate = negative_rate
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.alpha = alpha
@@ -131,16 +144,44 @@ class MBCTCalibrator(Calibrator):
         fit_cells(self, cells, bins)
         return self
 
-    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probability of the positive class for each row of ``X``, in the order of its rows."""
+    @overload
+    def calibrate(self, X: Any, *, y_prob: Any = None, return_bounds: Literal[False] = False) -> FloatArray: ...
+
+    @overload
+    def calibrate(
+        self, X: Any, *, y_prob: Any = None, return_bounds: Literal[True]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
+
+    def calibrate(
+        self, X: Any, *, y_prob: Any = None, return_bounds: bool = False
+    ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
+        """Calibrated probability of the positive class for each row of ``X``, in the order of its rows.
+
+        With ``return_bounds`` also the lower and the upper end of Theorem 1's interval of each row's bin: the true
+        rates of all bins lie between the means of their ends with probability 1 − ``alpha``. The bins are the leaves
+        of the first tree, of preset "paper" those of the last.
+        """
         check_is_fitted(self)
-        return super().calibrate(collect_features(X, self.model_) if is_lazy(X) else X, y_prob=y_prob)
+        columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
+        calibrated = self.calibrate_columns(columns, scores)
+        if not return_bounds:
+            return calibrated
+        node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
+        rate = self.negative_rate if self.preset == "default" else 1.0
+        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, rate)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
         return self.model_.rules()
 
     def _fit(self, data: TrainingData) -> None:
+        chosen = preset(self.preset, self._overrides())
+        bins, cells = self._cells(self._unsampled(data) if self.preset == "paper" else data)
+        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
+        self._grow(cells, chosen.growth)
+
+    def _cells(self, data: TrainingData) -> tuple[FeatureBins, Cells]:
+        """Bins of the columns, and the rows joined by their codes."""
         chosen = preset(self.preset, self._overrides())
         data = data.counted()
         weight = None if np.all(data.weight == 1.0) else data.weight
@@ -150,46 +191,49 @@ class MBCTCalibrator(Calibrator):
         )
         codes = encode(data.columns, bins, data.y_prob)
         level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
-        cells = build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
-        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
-        self._grow(cells, chosen.growth)
+        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
+
+    def _unsampled(self, data: TrainingData) -> TrainingData:
+        """Rows for the paper's trees: a kept negative stands for those that were left out."""
+        if self.negative_rate == 1.0:
+            return data
+        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_rate, 1.0))
 
     def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
         """Fill the model with trees grown on cells."""
-        self.fidelity_ = 1.0
         with progress("growing calibration trees") as advance:
             if isinstance(growth, HonestOptions):
                 self._grow_honestly(cells, growth, advance)
-                return
-            trees, self.trace_ = boost_cells(cells, self.model_.bins.names, growth, self._threads())
-            self.model_ = self.model_.with_trees(trees)
+            else:
+                trees, trace = boost_cells(cells, self.model_.bins.names, growth, self._threads())
+                total = cells.total
+                self._keep_paper(trees, trace, np.array([total.count, total.label, total.pred]))
+        some = cells.select(np.arange(min(len(cells), _PAIRS_OF)))
+        before = some.sums.pred / some.sums.count
+        self.reorder_rate_ = reorder_rate(before, self.model_.calibrate_codes(some.codes, before))
 
     def _grow_honestly(self, cells: Cells, growth: HonestOptions, advance: Advance) -> None:
-        """Grow the honest ensemble, then say it again in few trees, as ``size`` asks."""
-        ordered = tuple(feature.ordered for feature in self.model_.bins)
-        trees, self.trace_ = boost_honest(cells, ordered, growth, self._threads(), lambda _: advance(1))
-        self.model_ = self.model_.with_trees(trees)
-        options = self._distillation()
-        if options is None:
-            return
-        distilled = distil(cells, ordered, self.model_.total_step, options, advance)
-        if distilled.fidelity >= options.least_fidelity:
-            self.model_ = self.model_.with_trees(distilled.trees)
-            self.fidelity_ = distilled.fidelity
+        ordered, wishes = tuple(feature.ordered for feature in self.model_.bins), self._wishes()
+        grown = grow_default(cells, ordered, growth, wishes, self._threads(), advance)
+        self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
+        self.bounds_ = bounds_of_cells(self.model_, cells, wishes.negative_rate)
 
-    def _distillation(self) -> DistilOptions | None:
-        """How to say the ensemble again; None keeps it as it is."""
-        if self.size == "full" or len(self.model_.trees) <= COMPACT.stages[-1]:
-            return None
-        return COMPACT if self.size == "compact" else smaller_than(self.model_.n_rules)
+    def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: FloatArray) -> None:
+        """Take the paper's trees, whether they grew on cells or in an engine."""
+        self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
+        self.bounds_ = bounds_of_tree(self.model_, total)
+
+    def _wishes(self) -> Wishes:
+        return Wishes(self.size, self.order, self.negative_rate)  # type: ignore[arg-type]
 
     def _overrides(self) -> dict[str, Any]:
-        if self.size not in ("auto", "full", "compact"):
-            raise ParameterError(f"size={self.size!r} must be 'auto', 'full' or 'compact'")
+        self._wishes()
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
         if self.preset == "paper":
+            if self.order != "free":
+                raise ParameterError(f"order={self.order!r} has no meaning with preset='paper'; leave it out")
             return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
         return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
 
@@ -215,9 +259,15 @@ class MBCTCalibrator(Calibrator):
         return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob)
 
     def _state(self) -> dict[str, Any]:
-        return {"model": self.model_.to_dict(), "trace": self.trace_.to_dict(), "fidelity": self.fidelity_}
+        return {
+            "model": self.model_.to_dict(),
+            "trace": self.trace_.to_dict(),
+            "fidelity": self.fidelity_,
+            "bounds": self.bounds_.to_dict(),
+        }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.model_ = CalibrationEnsemble.from_dict(state["model"])
         self.trace_ = FitTrace.from_dict(state["trace"])
         self.fidelity_ = float(state["fidelity"])
+        self.bounds_ = BinBounds.from_dict(state["bounds"])

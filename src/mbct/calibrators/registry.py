@@ -19,6 +19,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "isotonic": ("mbct.calibrators.isotonic", "IsotonicCalibrator"),
     "lightgbm": ("mbct.calibrators.boosted", "LightGBMCalibrator"),
     "mbct": ("mbct.calibrators.mbct", "MBCTCalibrator"),
+    "mbct-multiclass": ("mbct.calibrators.multiclass", "MulticlassCalibrator"),
     "platt": ("mbct.calibrators.platt", "PlattCalibrator"),
     "scaling-binning": ("mbct.calibrators.scaling_binning", "ScalingBinningCalibrator"),
     "segment": ("mbct.calibrators.segment", "SegmentCalibrator"),

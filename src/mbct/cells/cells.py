@@ -1,6 +1,6 @@
 """Cells: sets of rows with equal codes and the sums that stand for them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from mbct.cells.group import CodeMatrix, group_rows
 from mbct.errors import DataError
 from mbct.stats.sums import Sums
+from mbct.validation import FloatArray
 
 _GONE = 1e-9
 """Relative mass below which a cell that was subtracted counts as empty."""
@@ -62,6 +63,11 @@ class Cells:
         if not 0.0 < factor <= 1.0:
             raise DataError(f"factor {factor!r} must be above 0 and at most 1")
         return type(self)(self.codes, self.sums.scaled(factor), self.n_codes, self.fingerprint, self.one_score)
+
+    def moved(self, step: FloatArray | float) -> Self:
+        """The log-odds of every row moved by a step, one for each cell or one for all; the scores stay as they are."""
+        moved = replace(self.sums, logit=self.sums.logit + self.sums.count * step)
+        return replace(self, sums=moved)
 
     def select(self, index: np.ndarray) -> Self:
         """The cells at ``index`` (numbers or a mask)."""

@@ -1,4 +1,4 @@
-"""``python -m mbct.experiments NAME… | all [--quick] [--out DIR] [--data DIR] [--seed N]``."""
+"""``python -m mbct.experiments NAME… | all [--quick] [--out DIR] [--data DIR] [--seed N] [--plan | --render]``."""
 
 import argparse
 import sys
@@ -6,11 +6,12 @@ from pathlib import Path
 
 from mbct.errors import MBCTError
 from mbct.experiments import NAMES
-from mbct.experiments.reproduce import ALL, run
+from mbct.experiments.page import render
+from mbct.experiments.reproduce import ALL, Options, plan, run
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Parse, run, say where the page is."""
+    """Parse, run (or plan, or render), say where the page is."""
     parser = argparse.ArgumentParser(
         prog="python -m mbct.experiments", description="Reproduce the paper's experiments."
     )
@@ -20,16 +21,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of data files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repetitions", type=int, help="splits of each data set and simulated markets")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--plan", action="store_true", help="only say what is to be computed and how long it takes")
+    instead.add_argument("--render", action="store_true", help="only write page, tables and figures from what is there")
     given = parser.parse_args(arguments)
     out = given.out or Path("build/reproduction-quick" if given.quick else "docs/reproduction")
+    options = Options(quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions)
     try:
-        page = run(
-            given.names, quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions
-        )
+        if given.plan:
+            said = str(plan(given.names, **options))
+        else:
+            said = str(render(out) if given.render else run(given.names, **options))
     except MBCTError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    sys.stdout.write(f"{page}\n")
+    sys.stdout.write(f"{said}\n")
     return 0
 
 

@@ -56,3 +56,12 @@ def figure(path: Path, n_rows: int, n_columns: int, size: tuple[float, float], *
         buffer = io.BytesIO()
         drawn.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "mbct"})
     write(path, buffer.getvalue().decode())
+
+
+def plain_log_ticks(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times the powers of ten, written as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())

@@ -1,24 +1,52 @@
-"""Run experiments: compute the parts that are not finished, then draw, tabulate and write the page."""
+"""Run experiments: compute the parts that are not finished, then write the page."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from mbct.errors import ParameterError
 from mbct.experiments.datasets import LOADERS, present
-from mbct.experiments.parts import Part, finish, kept, write
-from mbct.experiments.readme import page
+from mbct.experiments.page import record, write_page
+from mbct.experiments.parts import Part, finish, kept
 from mbct.experiments.registry import EXPERIMENTS
 from mbct.experiments.settings import FULL_REPETITIONS, QUICK_REPETITIONS, Settings
 from mbct.progress import progress
-from mbct.validation import at_least
 
 ALL = "all"
-PAGE = "README.md"
 
 
-def run(
+class Options(TypedDict, total=False):
+    """Keywords of :func:`plan` and :func:`run`."""
+
+    quick: bool
+    out: str | os.PathLike[str]
+    data: str | os.PathLike[str]
+    seed: int
+    repetitions: int | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be computed, what is there already, and about how long it takes on two processors."""
+
+    settings: Settings
+    out: Path
+    waiting: tuple[Part, ...]
+    n_kept: int
+
+    @property
+    def seconds(self) -> float:
+        """Expected duration."""
+        return sum(part.cost for part in self.waiting)
+
+    def __str__(self) -> str:
+        minutes = max(round(self.seconds / 60.0), 1) if self.waiting else 0
+        return f"{len(self.waiting)} parts to compute, about {minutes} min on two processors; {self.n_kept} kept"
+
+
+def plan(
     names: Sequence[str] = (ALL,),
     *,
     quick: bool = False,
@@ -26,26 +54,33 @@ def run(
     data: str | os.PathLike[str] = "data",
     seed: int = 0,
     repetitions: int | None = None,
-) -> Path:
-    """Reproduce the named experiments (or "all") into the folder ``out`` and return the path of its README.
-
-    Finished parts found in ``out`` are kept, so an interrupted run goes on where it stopped; the page covers every
-    experiment whose parts are all there. ``quick`` shrinks everything to a few minutes. The same seed gives the same
-    numbers. ``repetitions`` are the splits of each data set and the simulated markets (5, or 1 if quick); a later run
-    with more keeps those that are there.
-    """
+) -> Plan:
+    """What :func:`run` would compute."""
     chosen = _chosen(names)
     if repetitions is None:
         repetitions = QUICK_REPETITIONS if quick else FULL_REPETITIONS
-    at_least(1, repetitions=repetitions)
+    if repetitions < 1:
+        raise ParameterError(f"repetitions={repetitions!r} must be at least 1")
     settings = Settings(quick, seed, Path(data), repetitions)
-    folder = Path(out)
-    todo = [(name, part) for name in chosen for part in EXPERIMENTS[name].parts(settings)]
-    with progress("reproducing", len(todo)) as advance:
-        for _, part in todo:
-            finish(part, folder)
-            advance(1)
-    return _write_page(settings, folder)
+    parts = {part.file: part for name in chosen for part in EXPERIMENTS[name].parts(settings)}
+    waiting = tuple(part for part in parts.values() if kept(part, Path(out)) is None)
+    return Plan(settings, Path(out), waiting, len(parts) - len(waiting))
+
+
+def run(names: Sequence[str] = (ALL,), **options: Unpack[Options]) -> Path:
+    """Reproduce the named experiments (or "all") into the folder ``out`` and return the path of its README.
+
+    Finished parts found in ``out`` are kept if the same code made them from the same parameters, so an interrupted
+    run goes on where it stopped; the page covers every experiment whose parts are all there. ``quick`` shrinks
+    everything to a few minutes. The same seed gives the same numbers. ``repetitions`` are the splits of each data set
+    and the simulated markets; a later run with more keeps those that are there.
+    """
+    planned = plan(names, **options)
+    with progress(f"reproducing: {planned}", round(planned.seconds)) as advance:
+        for part in planned.waiting:
+            finish(part, planned.out)
+            advance(round(part.cost))
+    return _write_page(planned.settings, planned.out)
 
 
 def _chosen(names: Sequence[str]) -> list[str]:
@@ -57,21 +92,11 @@ def _chosen(names: Sequence[str]) -> list[str]:
 
 
 def _write_page(settings: Settings, out: Path) -> Path:
-    sections: dict[str, str] = {}
-    computed: dict[str, int] = {}
+    """The page of all experiments whose parts are finished."""
+    finished: dict[str, list[str]] = {}
     for name, experiment in EXPERIMENTS.items():
         parts = experiment.parts(settings)
-        results = _finished(parts, out)
-        if results is not None:
-            sections[name] = experiment.report(results, out, parts)
-            computed[name] = len(parts)
+        if parts and all(kept(part, out) is not None for part in parts):
+            finished[name] = [part.file for part in parts]
     found = present(settings.data)
-    write(out / PAGE, page(settings, sections, [name for name in LOADERS if name not in found], computed))
-    return out / PAGE
-
-
-def _finished(parts: list[Part], out: Path) -> dict[str, dict[str, Any]] | None:
-    """Results of all parts; None if one is missing or there are none."""
-    results = {part.name: kept(part, out) for part in parts}
-    complete = {name: result for name, result in results.items() if result is not None}
-    return complete if complete and len(complete) == len(parts) else None
+    return write_page(record(settings, [name for name in LOADERS if name not in found], finished), out)

@@ -21,13 +21,19 @@ _EMPTY = 1e-6
 
 @kernel
 def gradients(
-    log_odds: FloatArray, count: FloatArray, label: FloatArray, seed: np.uint64, honest: bool, out: GradientArray
+    rows: npt.NDArray[np.int32],
+    log_odds: FloatArray,
+    count: FloatArray,
+    label: FloatArray,
+    seed: np.uint64,
+    honest: bool,
+    out: GradientArray,
 ) -> None:
-    """Gradient and curvature of each row (or part of a cell), its units thrown into two halves afresh.
+    """Gradient and curvature of the rows (or parts of cells), their units thrown into two halves afresh.
 
     A single row takes the short way. Without ``honest`` everything lies in the first half.
     """
-    for i in range(len(log_odds)):
+    for i in rows:
         small = np.exp(-abs(log_odds[i]))
         q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
         curvature = q * (1.0 - q)

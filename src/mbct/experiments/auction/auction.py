@@ -5,10 +5,10 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit
 
+from mbct.experiments.arrays import FloatArray
 from mbct.experiments.auction.market import Views
-from mbct.jit import kernel
-from mbct.validation import FloatArray
 
 Pricing = Literal["second-price", "first-price"]
 RESERVE = 0.05
@@ -50,7 +50,7 @@ def run_day(
     return Day(*_run(views.candidate, ranked_by, views.luck < truth, bid, budget, pricing == "first-price", RESERVE))
 
 
-@kernel
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _run(  # type: ignore[no-untyped-def]
     candidate, ranked_by, would_click, bid, budget, first_price: bool, reserve: float
 ):

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
-from mbct.stats.logodds import sigmoid
-from mbct.validation import FloatArray
+from mbct.experiments.arrays import FloatArray
 
 IntArray = npt.NDArray[np.int64]
 
@@ -125,7 +125,7 @@ def draw_views(n: int, rng: np.random.Generator) -> Views:
 
 def true_probability(market: Market, world: World, views: Views) -> FloatArray:
     """Click probability of each candidate, page views by candidates."""
-    return sigmoid(world.log_odds(views, market.category[views.candidate]))
+    return np.asarray(expit(world.log_odds(views, market.category[views.candidate])))
 
 
 def predicted_probability(market: Market, views: Views) -> FloatArray:
@@ -133,7 +133,7 @@ def predicted_probability(market: Market, views: Views) -> FloatArray:
     category = market.category[views.candidate]
     known = market.first.log_odds(views, category)
     bias = market.common_bias + market.segment_bias[views.user[:, 0, None], category]
-    return sigmoid(_FLATTENED * (known - _BASE_LOG_ODDS) + _BASE_LOG_ODDS + bias + views.noise)
+    return np.asarray(expit(_FLATTENED * (known - _BASE_LOG_ODDS) + _BASE_LOG_ODDS + bias + views.noise))
 
 
 def features(market: Market, views: Views) -> dict[str, npt.NDArray[Any]]:

@@ -1,22 +1,33 @@
 """Fifteen days of the market in every bucket, and one day under predictors of every badness."""
 
+from datetime import date, timedelta
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, get_args
 
 import numpy as np
 
+from mbct.experiments.arrays import FloatArray
 from mbct.experiments.auction import market as markets
 from mbct.experiments.auction.auction import Day, Pricing, bids, run_day
-from mbct.experiments.auction.market import N_CANDIDATES, Market, Views, World
-from mbct.experiments.auction.policies import HALF_LIFE_DAYS, NIGHTLY_DEFAULT, TITLES, Policy, policies
+from mbct.experiments.auction.deployed import DeployedMBCT
+from mbct.experiments.auction.log import candidates, log_of_day
+from mbct.experiments.auction.market import N_ADVERTISERS, N_CANDIDATES, Market, Views, World
+from mbct.experiments.auction.policies import HALF_LIFE_DAYS, TITLES, WINDOW_DAYS, Policy, policies
 from mbct.experiments.parts import Part
 from mbct.experiments.settings import Settings
 from mbct.metrics import auc, tce
-from mbct.validation import FloatArray
 
 EXPERIMENT = "auction"
+WARM_UP_DAYS = 2
+"""Days of logs before the test: a refresh fits on one and judges on the next."""
+_DAY_ZERO = date(2022, 1, 1)
+"""The day before the test; stores keep cells by date."""
 SCALES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 KINDS = ("segment", "common")
 """Errors that differ between segments, and one that is the same everywhere."""
+_COST, _QUICK_COST = 65.0, 6.0
 
 
 def parts(settings: Settings) -> list[Part]:
@@ -37,56 +48,50 @@ def _part(settings: Settings, pricing: Pricing, number: int, kind: str) -> Part:
         "views": 1500 if settings.quick else 8_000,
         "candidates": N_CANDIDATES,
     }
+    name = f"{kind}-{pricing}-{number}"
     if kind == "sweep":
-        return Part(
-            EXPERIMENT, f"sweep-{pricing}-{number}", {**parameters, "scales": SCALES}, lambda: _sweep(parameters)
-        )
+        parameters |= {"scales": SCALES}
+        return Part(EXPERIMENT, name, parameters, partial(_sweep, parameters), __name__, 0.0)
     parameters |= {
         "days": 3 if settings.quick else 15,
-        "rest_views": 6000 if settings.quick else 12_000,
+        "rest_views": 6000 if settings.quick else 8_000,
         "min_bin_size": 500 if settings.quick else 1000,
+        "window_days": WINDOW_DAYS,
         "half_life_days": HALF_LIFE_DAYS,
-        "nightly_default": NIGHTLY_DEFAULT,
+        "warm_up_days": WARM_UP_DAYS,
+        "advertisers": N_ADVERTISERS,
     }
-    return Part(EXPERIMENT, f"test-{pricing}-{number}", parameters, lambda: _test(parameters))
+    cost = _QUICK_COST if settings.quick else _COST
+    return Part(EXPERIMENT, name, parameters, partial(_test, parameters), __name__, cost)
 
 
 def _test(parameters: dict[str, Any]) -> dict[str, Any]:
     """Every night all buckets learn the same log: that of the rest of the platform, which ranks by the base."""
     rng = np.random.default_rng([parameters["seed"], parameters["market"], 1])
     market = markets.make_market(rng)
-    world, found = market.first, policies(parameters["min_bin_size"], parameters["seed"])
+    world, pricing = market.first, parameters["pricing"]
     days: dict[str, list[dict[str, float]]] = {name: [] for name in TITLES}
-    for day in range(parameters["days"] + 1):
-        if day > 0:
-            for name in TITLES:
-                views = markets.draw_views(parameters["views"], rng)
-                days[name].append(_bucket_day(market, world, views, found.get(name), parameters["pricing"]))
-        rest = markets.draw_views(parameters["rest_views"], rng)
-        if day < parameters["days"]:
-            _learn(market, world, rest, list(found.values()), parameters["pricing"])
-        world = world.drifted(rng)
-    return {"days": days}
-
-
-def _learn(market: Market, world: World, views: Views, learners: list[Policy], pricing: Pricing) -> None:
-    truth, base = markets.true_probability(market, world, views), markets.predicted_probability(market, views)
-    day = run_day(views, truth, base, bids(market.value, pricing), market.budgets(len(views)), pricing)
-    rows = np.flatnonzero(day.filled)
-    flat = rows * N_CANDIDATES + day.shown[rows]
-    seen = {name: column[flat] for name, column in markets.features(market, views).items()}
-    clicked = day.clicked[rows].astype(np.float64)
-    for policy in learners:
-        policy.learn(seen, base.ravel()[flat], clicked)
+    with TemporaryDirectory(prefix="mbct-auction-") as folder:
+        found = policies(Path(folder), parameters["min_bin_size"], parameters["seed"])
+        for number in range(1 - WARM_UP_DAYS, parameters["days"] + 1):
+            if number > 0:
+                for name in TITLES:
+                    views = markets.draw_views(parameters["views"], rng)
+                    days[name].append(_bucket_day(market, world, views, found.get(name), pricing))
+            rest = log_of_day(market, world, markets.draw_views(parameters["rest_views"], rng), pricing)
+            if number < parameters["days"]:
+                for policy in found.values():
+                    policy.learn(_DAY_ZERO + timedelta(days=number), rest)
+            world = world.drifted(rng)
+        refreshes = {name: policy.decisions for name, policy in found.items() if isinstance(policy, DeployedMBCT)}
+    return {"days": days, "refreshes": refreshes}
 
 
 def _bucket_day(
     market: Market, world: World, views: Views, policy: Policy | None, pricing: Pricing
 ) -> dict[str, float]:
     truth, base = markets.true_probability(market, world, views), markets.predicted_probability(market, views)
-    used = truth
-    if policy is not None:
-        used = policy.calibrate(markets.features(market, views), base.ravel()).reshape(base.shape)
+    used = truth if policy is None else policy.calibrate(candidates(market, views, base)).reshape(base.shape)
     budget = market.budgets(len(views))
     day = run_day(views, truth, used, bids(market.value, pricing), budget, pricing)
     return account(market, views, day, truth, used, budget)

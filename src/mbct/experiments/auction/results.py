@@ -4,6 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 
+from mbct.experiments.parts import Finished
 from mbct.experiments.spread import Spread, spread
 
 Totals = dict[str, float]
@@ -15,27 +16,35 @@ RATIOS: dict[str, Callable[[Totals], float]] = {
     "revenue": lambda t: t["revenue"],
     "surplus": lambda t: t["surplus"],
 }
+HEADINGS = {
+    "auc": "AUC, shown",
+    "candidate_auc": "AUC, all candidates",
+    "ctr": "CTR",
+    "ecpm": "eCPM",
+    "revenue": "revenue",
+    "surplus": "advertisers' surplus",
+}
 
 
-def by_pricing(results: dict[str, dict[str, Any]], kind: str, pricing: str) -> list[dict[str, Any]]:
+def by_pricing(finished: dict[str, Finished], kind: str, pricing: str) -> list[dict[str, Any]]:
     """All markets of one kind of part under one pricing."""
-    return [found for name, found in results.items() if name.startswith(f"{kind}-{pricing}-")]
+    return [part.result for name, part in finished.items() if name.startswith(f"{kind}-{pricing}-")]
 
 
 def totals(days: list[Totals]) -> Totals:
-    """Sums over days, for each day's mean of AUC only its sum over days: all buckets have equally many."""
+    """Sums over days, for each day's AUC only its sum over days: all buckets have equally many."""
     return {key: sum(day[key] for day in days) for key in days[0]}
 
 
-def lift(tests: list[dict[str, Any]], bucket: str, metric: str) -> Spread:
-    """Relative gain over the bucket without calibration, over markets."""
+def lift(tests: list[dict[str, Any]], bucket: str, metric: str, against: str = "none") -> Spread:
+    """Relative gain over another bucket, by default the one without calibration, over markets."""
     ratio = RATIOS[metric]
-    return spread([ratio(totals(t["days"][bucket])) / ratio(totals(t["days"]["none"])) - 1.0 for t in tests])
+    return spread([ratio(totals(t["days"][bucket])) / ratio(totals(t["days"][against])) - 1.0 for t in tests])
 
 
-def mean_error(tests: list[dict[str, Any]], bucket: str) -> Spread:
-    """True calibration error over all candidates, mean over days."""
-    return spread([sum(day["tce"] for day in t["days"][bucket]) / len(t["days"][bucket]) for t in tests])
+def mean_of_days(tests: list[dict[str, Any]], bucket: str, metric: str) -> Spread:
+    """Mean over days, over markets."""
+    return spread([sum(day[metric] for day in t["days"][bucket]) / len(t["days"][bucket]) for t in tests])
 
 
 def daily(tests: list[dict[str, Any]], bucket: str, metric: str) -> list[float]:
@@ -43,3 +52,9 @@ def daily(tests: list[dict[str, Any]], bucket: str, metric: str) -> list[float]:
     ratio: Callable[[Totals], float] = RATIOS.get(metric, itemgetter(metric))
     n_days = len(tests[0]["days"][bucket])
     return [sum(ratio(t["days"][bucket][d]) for t in tests) / len(tests) for d in range(n_days)]
+
+
+def cost_of_error(sweeps: list[dict[str, Any]], kind: str, number: int, metric: str) -> Spread:
+    """Change against ranking by the truth at one scale of the predictor's error, over markets."""
+    ratio = RATIOS[metric]
+    return spread([ratio(sweep[kind][number]) / ratio(sweep["truth"]) - 1.0 for sweep in sweeps])

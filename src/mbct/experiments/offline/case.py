@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from mbct.experiments.arrays import FloatArray
 from mbct.experiments.datasets import Dataset
 from mbct.experiments.datasets.dataset import Rows
 from mbct.experiments.offline.predictor import predictions
-from mbct.stats.theorem import min_bin_size
-from mbct.validation import FloatArray
 
 SCORE = "prediction"
 ALPHA, MAX_RELATIVE_ERROR = 0.05, 0.1
 """α and e of the paper's Section 5.1."""
-_LEAST_BINS = 30
+LEAST_BINS = 30
 """A sample too small for this many bins of the printed size gets smaller bins."""
 
 
@@ -31,17 +30,11 @@ class Case:
     test_probe: FloatArray
     bin_size: int
 
-    @property
-    def bound(self) -> int:
-        """β as the inequality (mbct_app_c) gives it for the calibrator's rows."""
-        rate = float(self.train_label.mean())
-        return min_bin_size(rate, len(self.train_label), MAX_RELATIVE_ERROR, ALPHA)
-
 
 def make_case(dataset: Dataset, seed: int, repetition: int) -> Case:
     """Split, train the base predictor, predict.
 
-    Where time decides the split a repetition cannot shuffle it: it draws the test rows with replacement instead.
+    Where time decides the split a repetition cannot shuffle it: all but the first draw the test rows with replacement.
     """
     split = dataset.split(seed + repetition)
     test = split.test
@@ -59,7 +52,7 @@ def make_case(dataset: Dataset, seed: int, repetition: int) -> Case:
         _frame(dataset, test, score[n_train:]),
         label[test],
         _probe(dataset, test),
-        min(dataset.printed_bin_size, n_train // _LEAST_BINS),
+        min(dataset.printed_bin_size, n_train // LEAST_BINS),
     )
 
 

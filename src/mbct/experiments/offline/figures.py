@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from mbct.experiments.canvas import COLOURS, figure
-from mbct.experiments.offline.methods import COMPETITORS, DEFAULT, LOSSES, MBCT, ONE_TREE, TITLES
-from mbct.experiments.offline.results import over_repetitions
+from mbct.experiments.offline.methods import BASE, COMPETITORS, DEFAULT, LOSSES, MBCT, ONE_TREE, TITLES
+from mbct.experiments.offline.results import Repetitions, over_repetitions
 from mbct.experiments.offline.subgroups import DIVISIONS, N_GROUPS
 
 _STYLES = {
-    "base": ("grey", "o"),
+    BASE: ("grey", "o"),
     "platt": ("blue", "s"),
     "beta": ("teal", "^"),
     "histogram": ("green", "v"),
@@ -28,8 +28,8 @@ _DIVISION_TITLES = {
 }
 
 
-def differences(repetitions: list[dict[str, Any]], method: str) -> tuple[list[int], list[float], list[float]]:
-    """MVCE of a method less that of MBCT as printed, by bin size: mean and half of the range of one repetition."""
+def differences(repetitions: Repetitions, method: str) -> tuple[list[int], list[float], list[float]]:
+    """MVCE of a method less that of MBCT as printed, by bin size: mean and half of its interval."""
     sizes = repetitions[0]["mvce_by_bin_size"]["sizes"]
 
     def at(i: int) -> Any:
@@ -40,16 +40,16 @@ def differences(repetitions: list[dict[str, Any]], method: str) -> tuple[list[in
         return over_repetitions(repetitions, value)
 
     found = [at(i) for i in range(len(sizes))]
-    widths = [0.0 if s.n < 2 else s.half_width(of_mean=False) for s in found]
+    widths = [0.0 if s.n < 2 else s.half_width for s in found]
     return sizes, [s.mean for s in found], widths
 
 
-def draw_by_bin_size(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
+def draw_by_bin_size(path: Path, datasets: dict[str, Repetitions]) -> None:
     """MVCE less that of MBCT, under many bin sizes, a panel for each data set."""
     _draw_differences(path, datasets, {m: TITLES[m] for m in _STYLES}, _STYLES, bands=False)
 
 
-def draw_losses(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
+def draw_losses(path: Path, datasets: dict[str, Repetitions]) -> None:
     """MVCE of models trained on other losses, less that of the one trained on MVCE."""
     styles = dict(zip(_LOSS_TITLES, (("blue", "o"), ("green", "s")), strict=True))
     _draw_differences(path, datasets, _LOSS_TITLES, styles, bands=True)
@@ -57,7 +57,7 @@ def draw_losses(path: Path, datasets: dict[str, list[dict[str, Any]]]) -> None:
 
 def _draw_differences(
     path: Path,
-    datasets: dict[str, list[dict[str, Any]]],
+    datasets: dict[str, Repetitions],
     titles: dict[str, str],
     styles: dict[str, tuple[str, str]],
     *,
@@ -78,6 +78,8 @@ def _draw_differences(
                     half = 1e4 * np.asarray(width)
                     axis.fill_between(sizes, middle - half, middle + half, color=COLOURS[colour], alpha=0.12, lw=0)
             axis.axhline(0.0, color="black", lw=1.0)
+            if BASE in titles:
+                _limit(axis, repetitions, [method for method in titles if method != BASE])
             axis.set_xscale("log")
             axis.minorticks_off()
             shown = sizes[::2]
@@ -87,6 +89,14 @@ def _draw_differences(
             row[0].set_ylabel("MVCE − MVCE of MBCT (×10⁻⁴)")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)))
+
+
+def _limit(axis: Any, repetitions: Repetitions, methods: list[str]) -> None:
+    """Heights that show ``methods``: the base, where it is far off, may leave the panel."""
+    means = [1e4 * mean for method in methods for mean in differences(repetitions, method)[1]]
+    low, high = min([0.0, *means]), max([0.0, *means])
+    margin = 0.25 * (high - low) or 1.0
+    axis.set_ylim(low - margin, high + 2.0 * margin)
 
 
 def draw_subgroups(path: Path, repetition: dict[str, Any]) -> None:
@@ -146,7 +156,7 @@ def draw_growth(path: Path, repetition: dict[str, Any]) -> None:
                 for child in record["children"]:
                     if child in position:
                         cx, cy = _place(position[child])
-                        axis.plot([x, cx], [y - 0.3, cy + 0.3], color="#aaaaaa", lw=1.0)
+                        axis.plot([x, cx], [y - 0.25, cy + 0.25], color="#aaaaaa", lw=1.0)
                 _draw_node(axis, record, x, y)
         drawn.suptitle(
             f"{repetition['dataset']['title']}: top layers of the first tree, the {_PER_LAYER} largest splits of each\n"

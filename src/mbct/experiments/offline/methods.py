@@ -1,14 +1,15 @@
 """The rows of the main table: the paper's methods, its ablations, and our default."""
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from mbct import MBCTCalibrator
 from mbct.calibrators import make
-from mbct.calibrators.base import Calibrator
+from mbct.experiments.arrays import FloatArray
 from mbct.experiments.offline.case import ALPHA, SCORE, Case
 
-MAX_DEPTH, MAX_TREES = 5, 8
-"""Section 5.1."""
+MAX_DEPTH, MAX_TREES, SCORE_BUCKETS = 5, 8, 100
+"""Section 5.1 and appendix A.1; the buckets of the prediction have equal width."""
 BASE, MBCT, ONE_TREE, DEFAULT = "base", "mbct", "mbct-one-tree", "mbct-default"
 TITLES = {
     BASE: "Original predictions",
@@ -24,6 +25,16 @@ TITLES = {
 LOSSES = {"mvce": MBCT, "ece": "mbct-ece", "ece_sweep": "mbct-ece-sweep"}
 """The training losses of the ablation and the model each gives."""
 COMPETITORS = ("platt", "beta", "histogram", "isotonic", "scaling-binning")
+
+
+class Calibrator(Protocol):
+    """What every method offers."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from rows and labels; returns itself."""
+
+    def calibrate(self, X: Any) -> FloatArray:
+        """Calibrated probabilities of rows."""
 
 
 def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
@@ -45,6 +56,8 @@ def printed_mbct(case: Case, loss: str, max_trees: int = MAX_TREES) -> MBCTCalib
         categorical=_categorical(case),
         max_depth=MAX_DEPTH,
         max_trees=max_trees,
+        score_bins=SCORE_BUCKETS,
+        score_by="width",
         loss=loss,
         alpha=ALPHA,
     )

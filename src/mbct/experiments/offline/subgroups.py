@@ -6,33 +6,32 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct import MBCTCalibrator
-from mbct.calibrators.base import Calibrator
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
+from mbct.experiments.arrays import FloatArray
 from mbct.experiments.offline.case import SCORE, Case
-from mbct.validation import FloatArray
+from mbct.experiments.offline.methods import Calibrator
+from mbct.serving import BatchScorer
 
 N_BINS, N_GROUPS = 5, 4
 DIVISIONS = ("prediction", "probe", "random")
 """The paper does not say how: by the base prediction, by a column that neither method saw, at random."""
 
 
-def leaves(model: MBCTCalibrator, frame: Any, score: FloatArray) -> npt.NDArray[np.int64]:
+def leaves(model: MBCTCalibrator, frame: Any) -> npt.NDArray[np.int64]:
     """The bin of each row: its leaf in the first tree."""
     ensemble = model.model_
     if not ensemble.trees:
-        return np.zeros(len(score), np.int64)
-    leaf: npt.NDArray[np.int64] = ensemble.trees[0].apply(encode(read_columns(frame), ensemble.bins, score))
+        return np.zeros(len(frame), np.int64)
+    scored = BatchScorer(ensemble).score_columns([frame[name].to_list() for name in ensemble.bins.names])
+    leaf: npt.NDArray[np.int64] = ensemble.trees[0].apply(scored.codes)
     return leaf
 
 
 def subgroup_ratios(case: Case, fitted: dict[str, Calibrator], seed: int) -> dict[str, Any]:
     """PUD of the sub-groups of five random bins, and the mean sub-group error over all bins."""
-    score = case.test[SCORE].to_numpy()
     model = fitted["mbct"]
     assert isinstance(model, MBCTCalibrator)
     step = fitted["histogram"].calibrate(case.test)
-    bins = {"mbct": leaves(model, case.test, score), "histogram": np.unique(step, return_inverse=True)[1]}
+    bins = {"mbct": leaves(model, case.test), "histogram": np.unique(step, return_inverse=True)[1]}
     calibrated = {"mbct": model.calibrate(case.test), "histogram": step}
     return {
         method: {

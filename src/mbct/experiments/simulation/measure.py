@@ -1,5 +1,6 @@
 """Repeated draws of each simulation and the metrics' values on them."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ EXPERIMENT = "metrics"
 CURVE_BINS = 32
 """Bins of ECE and MVCE in the curves, as printed under the paper's figure."""
 METRICS = ("ece", "ece_sweep", "mvce")
+_SECONDS = 3.5e-9
+"""For each row, number of bins, repetition and view, as measured."""
 
 
 def parts(settings: Settings) -> list[Part]:
@@ -25,7 +28,7 @@ def parts(settings: Settings) -> list[Part]:
 
 
 def _part(simulation: Simulation, n: int, bins: tuple[int, ...], repetitions: int, views: int, seed: int) -> Part:
-    parameters = {
+    parameters: dict[str, Any] = {
         "simulation": simulation.name,
         "n": n,
         "bins": [b for b in bins if b <= n // 2],
@@ -34,7 +37,9 @@ def _part(simulation: Simulation, n: int, bins: tuple[int, ...], repetitions: in
         "norm": 2,
         "seed": seed,
     }
-    return Part(EXPERIMENT, f"{simulation.name}-{n}", parameters, lambda: _measure(simulation, parameters))
+    cost = _SECONDS * n * len(parameters["bins"]) * repetitions * views
+    compute = partial(_measure, simulation, parameters)
+    return Part(EXPERIMENT, f"{simulation.name}-{n}", parameters, compute, __name__, cost)
 
 
 def _measure(simulation: Simulation, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mbct.experiments.markdown import listed, table
-from mbct.experiments.parts import write
+from mbct.experiments.parts import Finished, write
 from mbct.experiments.simulation.figures import REFERENCE_TEXT, draw_curves, draw_heat_maps
 from mbct.experiments.simulation.measure import CURVE_BINS, METRICS, references
 from mbct.experiments.simulation.settings import SIMULATIONS, Simulation
@@ -12,9 +12,11 @@ from mbct.experiments.simulation.settings import SIMULATIONS, Simulation
 _NAMES = {"ece": "ECE", "ece_sweep": "ECE_sweep", "mvce": "MVCE"}
 
 
-def report(results: dict[str, dict[str, Any]], out: Path) -> str:
+def report(finished: dict[str, Finished], out: Path) -> str:
     """Draw all figures, write the tables, and return the section."""
-    sections = [_introduction()]
+    results = {name: part.result for name, part in finished.items()}
+    parameters = next(iter(finished.values())).parameters
+    sections = [_introduction(parameters)]
     rows = []
     for simulation in SIMULATIONS:
         by_size = _by_size(results, simulation)
@@ -28,7 +30,7 @@ def report(results: dict[str, dict[str, Any]], out: Path) -> str:
     return "\n\n".join(sections)
 
 
-def _introduction() -> str:
+def _introduction(parameters: dict[str, Any]) -> str:
     main = SIMULATIONS[0]
     truths = references(main)
     return (
@@ -36,7 +38,9 @@ def _introduction() -> str:
         f"The paper draws predictions from {main.title}, says that equation (1) with p = 2 gives a true calibration "
         f"error (TCE) of {truths['printed']:.4f}, and finds that MVCE comes nearest to it. Integrating equation (1) "
         f"numerically gives {truths['p2']:.4f} for p = 2 and {truths['p1']:.4f} for p = 1; the printed value is "
-        "neither. Everything below is therefore shown against all three. Ê_bias at the largest sample size:"
+        "neither. Everything below is therefore shown against all three, where there is a printed value. Ê_bias is "
+        f"the mean distance over {parameters['repetitions']} draws (MVCE: {parameters['views']} views); at the largest "
+        f"sample size, with {CURVE_BINS} bins:"
     )
 
 

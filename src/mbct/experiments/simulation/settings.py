@@ -7,7 +7,7 @@ import numpy as np
 from scipy import integrate, special
 
 from mbct.experiments import printed
-from mbct.validation import FloatArray
+from mbct.experiments.arrays import FloatArray
 
 
 @dataclass(frozen=True)

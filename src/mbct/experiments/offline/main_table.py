@@ -5,52 +5,66 @@ from typing import Any
 
 from mbct.experiments import printed
 from mbct.experiments.markdown import listed, table
+from mbct.experiments.offline.case import ALPHA, LEAST_BINS, MAX_RELATIVE_ERROR
+from mbct.experiments.offline.inequality import bin_size
 from mbct.experiments.offline.methods import COMPETITORS, DEFAULT, MBCT, ONE_TREE, TITLES
-from mbct.experiments.offline.results import Results, by_dataset, gain, score
-from mbct.experiments.parts import write
+from mbct.experiments.offline.results import Repetitions, by_dataset, gain, is_by_time, score
+from mbct.experiments.parts import Finished, write
 from mbct.experiments.spread import Spread
-from mbct.stats.theorem import min_bin_size
 
 _COLUMNS = {"mvce": ("MVCE", 5), "auc": ("AUC", 4), "log_loss": ("log loss", 5), "ece": ("ECE", 4)}
 _POSITIVES = {"porto-seguro": (21_694, 595_212), "avazu": (6_865_066, 40_428_967)}
 """Positives and rows of the two Kaggle files."""
 
 
-def report(results: Results, out: Path) -> str:
+def report(finished: dict[str, Finished], out: Path) -> str:
     """Write the tables and return the section."""
-    datasets = by_dataset(results)
-    n = max((len(repetitions) for repetitions in datasets.values()), default=0)
-    sections = [_introduction(n), _sizes(datasets)]
+    datasets = by_dataset(finished)
+    sections = [_introduction(datasets, next(iter(finished.values())).parameters), _sizes(datasets)]
     for name, repetitions in datasets.items():
         text = _table(name, repetitions)
         write(out / "tables" / f"main-{name}.md", text + "\n")
         sections.append(f"### {repetitions[0]['dataset']['title']}\n\n{text}\n\n{_words(repetitions)}")
-    sections.append(_verdict(datasets))
-    sections.append(_bin_sizes(out))
+    sections += [_verdict(datasets), _optimism(datasets, out), _bin_sizes(out)]
     return "\n\n".join(sections)
 
 
-def _introduction(n: int) -> str:
+def _introduction(datasets: dict[str, Repetitions], parameters: dict[str, Any]) -> str:
+    forest = parameters["predictor"]
     return (
         "## 2. The main table (Section 5.4)\n\n"
-        "A gradient-boosted forest (LightGBM, 100 trees of 15 leaves; the paper names no settings) is trained on "
-        "the first "
-        "part of each data set, the calibrators on the second, and all numbers are from the third. MBCT as printed "
-        "has depth 5, at most 8 trees, the printed bin size, the prediction in 100 equal-width buckets. MVCE uses 100 "
-        "shuffled views with bins of that size. "
-        + (
-            f"Each data set was split {n} times (Avazu, which is split by time: {n} bootstraps of its test rows); "
-            "“±” is the 95 % range of a single repetition, which does not shrink as repetitions are added."
-            if n > 1
-            else "Each data set was split once, so no spread is given."
-        )
-        + " The field error is the mean absolute bias over the values of the calibration features: what shuffled bins "
+        f"A gradient-boosted forest ({forest['num_boost_round']} trees of {forest['num_leaves']} leaves, learning rate "
+        f"{forest['learning_rate']}: the paper names no settings, so these are LightGBM's defaults, fixed beforehand) "
+        "is trained on the first part of each data set, the calibrators on the second, and all numbers are from the "
+        f"third. MBCT as printed has depth {parameters['max_depth']}, at most {parameters['max_trees']} trees, the "
+        f"printed bin size, the prediction in {parameters['score_buckets']} equal-width buckets. MVCE uses "
+        f"{parameters['views']} shuffled views "
+        f"with bins of that size. {_intervals(datasets)} "
+        "The field error is the mean absolute bias over the values of the calibration features: what shuffled bins "
         "cannot see. Where the paper has the data set, its numbers stand beside ours; they come from all rows and "
         "another base predictor, so only the order of the methods can be compared."
     )
 
 
-def _sizes(datasets: dict[str, list[dict[str, Any]]]) -> str:
+def _intervals(datasets: dict[str, Repetitions]) -> str:
+    """How the repetitions were made, and what “±” means."""
+    n = max((len(repetitions) for repetitions in datasets.values()), default=0)
+    if n < 2:
+        return "Each data set was split once, so no interval is given."
+    by_time = [r[0]["dataset"]["title"] for r in datasets.values() if is_by_time(r)]
+    bootstraps = (
+        f" {listed(by_time)}, split by time, can be split in one way only: the numbers are those of its test rows, and "
+        f"“±” comes from {n - 1} bootstraps of them."
+        if by_time
+        else ""
+    )
+    return (
+        f"Each data set was split {n} times at random; the numbers are means, “±” is their 95 % interval, widened "
+        f"because splits share rows (Nadeau and Bengio).{bootstraps}"
+    )
+
+
+def _sizes(datasets: dict[str, Repetitions]) -> str:
     rows = []
     for repetitions in datasets.values():
         d = repetitions[0]["dataset"]
@@ -63,7 +77,7 @@ def _sizes(datasets: dict[str, list[dict[str, Any]]]) -> str:
         if r[0]["dataset"]["bin_size"] < r[0]["dataset"]["printed_bin_size"]
     ]
     note = (
-        "\n\nBins were made smaller than printed where the calibrator's rows would fill fewer than thirty: "
+        f"\n\nBins were made smaller than printed where the calibrator's rows would fill fewer than {LEAST_BINS}: "
         f"{listed(small)}."
         if small
         else ""
@@ -71,7 +85,7 @@ def _sizes(datasets: dict[str, list[dict[str, Any]]]) -> str:
     return table(header, rows) + note
 
 
-def _table(name: str, repetitions: list[dict[str, Any]]) -> str:
+def _table(name: str, repetitions: Repetitions) -> str:
     paper = printed.MAIN.get(name, {})
     header = ["method", *(text for text, _ in _COLUMNS.values()), "field error"]
     header += ["paper: MVCE", "paper: AUC"] if paper else []
@@ -85,7 +99,7 @@ def _table(name: str, repetitions: list[dict[str, Any]]) -> str:
     return table(header, rows)
 
 
-def _words(repetitions: list[dict[str, Any]]) -> str:
+def _words(repetitions: Repetitions) -> str:
     means = {m: {k: score(repetitions, m, k).mean for k in ("mvce", "auc", "log_loss")} for m in TITLES}
     lowest = min(means, key=lambda m: means[m]["mvce"])
     highest = max(means, key=lambda m: means[m]["auc"])
@@ -102,7 +116,7 @@ def _words(repetitions: list[dict[str, Any]]) -> str:
     )
 
 
-def _claim(repetitions: list[dict[str, Any]], means: dict[str, dict[str, float]]) -> str:
+def _claim(repetitions: Repetitions, means: dict[str, dict[str, float]]) -> str:
     lowest = min(COMPETITORS, key=lambda m: means[m]["mvce"])
     highest = max(COMPETITORS, key=lambda m: means[m]["auc"])
     said = [
@@ -114,14 +128,14 @@ def _claim(repetitions: list[dict[str, Any]], means: dict[str, dict[str, float]]
 
 
 def _holds(difference: Spread, sign: float) -> str:
-    """A claim that ``sign`` × difference is below zero, judged by the range of a single repetition."""
+    """A claim that ``sign`` × difference is below zero, judged by its interval."""
     better = sign * difference.mean < 0
-    if difference.n > 1 and abs(difference.mean) > difference.half_width(of_mean=False):
+    if difference.is_sure:
         return "holds" if better else "does not hold"
     return f"cannot be told from noise ({'for' if better else 'against'} it in the mean)"
 
 
-def _verdict(datasets: dict[str, list[dict[str, Any]]]) -> str:
+def _verdict(datasets: dict[str, Repetitions]) -> str:
     def count(method: str, metric: str, sign: float) -> int:
         return sum(
             all(sign * score(r, method, metric).mean <= sign * score(r, m, metric).mean for m in ("base", *COMPETITORS))
@@ -143,11 +157,31 @@ def _verdict(datasets: dict[str, list[dict[str, Any]]]) -> str:
         "### All data sets together\n\nNumber of data sets on which each variant of MBCT is at least as good, in the "
         "mean, as the base and all five competitors:\n\n"
         + table(["variant", "MVCE", "AUC", "log loss", "field error"], rows)
-        + "\n\nWhere the printed recipe falls short, a likely cause is that it fits and judges its splits on the same "
-        "rows: its loss on the training rows falls with every tree (section 3, growth), also where that on the test "
-        "rows does not. The default preset ranks splits on rows that did not fit them and shrinks their steps. On "
-        "samples of this size differences in MVCE are small against the spread of a repetition, and MVCE itself is the "
+        + "\n\nDifferences in MVCE are small against their intervals on samples of this size, and MVCE itself is the "
         "Brier score and the total bias in another guise (section 1): read it beside log loss and field error."
+    )
+
+
+def _optimism(datasets: dict[str, Repetitions], out: Path) -> str:
+    """What each variant gains on the rows it learnt from, and what is left of it on others."""
+    rows = []
+    kept = {MBCT: 0, DEFAULT: 0}
+    for repetitions in datasets.values():
+        for method in kept:
+            learnt, _ = gain(repetitions, method, "base", "training_log_loss")
+            held_out, _ = gain(repetitions, method, "base", "log_loss")
+            kept[method] += held_out.mean < 0.0
+            cells = [found.text(5, sign=True) for found in (learnt, held_out)]
+            rows.append([repetitions[0]["dataset"]["title"], TITLES[method], *cells])
+    text = table(["data set", "variant", "calibrator's rows", "test rows"], rows)
+    write(out / "tables" / "optimism.md", text + "\n")
+    n = len(datasets)
+    return (
+        "### What the calibrator's own rows promise\n\nThe printed recipe fits and judges its splits on the same "
+        "rows; the default ranks splits on rows that did not fit them and shrinks its steps. Change of log loss "
+        f"against the base predictor, on the rows that the calibrator learnt from and on the test rows:\n\n{text}\n\n"
+        f"On the test rows log loss falls with the preset as printed on {kept[MBCT]} of {n} data sets, with the "
+        f"default on {kept[DEFAULT]} of {n}."
     )
 
 
@@ -156,13 +190,14 @@ def _bin_sizes(out: Path) -> str:
     for name, (positives, total) in _POSITIVES.items():
         rate = positives / total
         n = printed.SIZES[name][1]
-        bound = min_bin_size(rate, n)
+        bound = bin_size(rate, n, MAX_RELATIVE_ERROR, ALPHA)
         rows.append([name, f"{n:,}", f"{rate:.2%}", f"{printed.BIN_SIZES[name]:,}", f"{bound:,}"])
     text = table(["data set", "calibrator's rows", "positives", "printed bin size", "by the inequality"], rows)
     write(out / "tables" / "bin-sizes.md", text + "\n")
     return (
-        "### The printed bin sizes\n\nThe paper says that α = 0.05 and e = 0.1 lead to bins of 800, 2,000 and 1,000 "
-        "rows through the inequality of Section 4.3. Solving that inequality at the paper's own sizes gives far "
+        f"### The printed bin sizes\n\nThe paper says that α = {ALPHA} and e = {MAX_RELATIVE_ERROR} lead to bins of "
+        f"{listed([f'{size:,}' for size in printed.BIN_SIZES.values()])} rows ({listed(list(printed.BIN_SIZES))}) "
+        "through the inequality of Section 4.3. Solving that inequality at the paper's own sizes gives far "
         f"larger bins:\n\n{text}\n\nThe preset as printed takes the printed sizes; "
         '`min_bin_size="bound"` solves the inequality.'
     )

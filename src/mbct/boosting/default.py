@@ -1,0 +1,153 @@
+"""The default preset from cells to the trees that are shipped: honest growth, order, sampling and size."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
+from mbct.boosting.honest import boost_honest
+from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.score_step import rising_tree
+from mbct.boosting.trace import FitTrace
+from mbct.cells.cells import Cells
+from mbct.cells.group import CodeMatrix
+from mbct.errors import ParameterError
+from mbct.stats.logodds import log_loss_of_logodds
+from mbct.tree.model import CalibrationTree, rounded
+from mbct.validation import FloatArray
+
+Order = Literal["free", "within-bin", "preserve"]
+Size = Literal["auto", "full", "compact"]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the model must keep to beside being right.
+
+    ``order``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or "preserve" (all rows
+    do). ``negative_rate``: share of the negatives that the data still hold.
+    """
+
+    size: Size = "auto"
+    order: Order = "free"
+    negative_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, choices in (("size", get_args(Size)), ("order", get_args(Order))):
+            if getattr(self, name) not in choices:
+                raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
+        if not 0.0 < self.negative_rate <= 1.0:
+            raise ParameterError(
+                f"negative_rate={self.negative_rate!r} must lie above 0 and at most at 1: the share of negatives kept"
+            )
+
+
+@dataclass(frozen=True)
+class Grown:
+    """The trees, how they were grown, and the share of the full ensemble's correction that they keep."""
+
+    trees: tuple[CalibrationTree, ...]
+    trace: FitTrace
+    fidelity: float
+
+
+def grow_default(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    options: HonestOptions,
+    wishes: Wishes,
+    n_threads: int,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Grown:
+    """Grow the default preset's trees on cells in canonical order."""
+    shift = _sampling_shift(cells, wishes.negative_rate)
+    start = cells.moved(shift) if shift else cells
+    grower = _Grower(ordered, options, wishes.size, n_threads, advance)
+    if wishes.order == "free":
+        grown = grower.grow(start, range(len(ordered)))
+    else:
+        grown = _grow_in_order(grower, start, wishes.order)
+    constant = shift + float(np.log(wishes.negative_rate))
+    return grown if constant == 0.0 else replace(grown, trees=_moved(grown.trees, constant, start))
+
+
+@dataclass(frozen=True)
+class _Grower:
+    """Honest growth on some of the features, said again in few trees."""
+
+    ordered: tuple[bool, ...]
+    options: HonestOptions
+    size: Size
+    n_threads: int
+    advance: Callable[[int], None]
+
+    def grow(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> Grown:
+        """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
+        advance = self.advance
+        trees, trace = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
+        options = self._distillation(trees, spare_trees)
+        if options is not None:
+            distilled = distil(cells, self.ordered, lambda codes: _steps(trees, codes), options, advance, usable)
+            if distilled.fidelity >= options.least_fidelity:
+                return Grown(distilled.trees, trace, distilled.fidelity)
+        return Grown(trees, trace, 1.0)
+
+    def _distillation(self, trees: tuple[CalibrationTree, ...], spare_trees: int) -> DistilOptions | None:
+        """How to say the ensemble again; None keeps it as it is."""
+        most = COMPACT.stages[-1] - spare_trees
+        if self.size == "full" or len(trees) <= most:
+            return None
+        if self.size == "compact":
+            return replace(COMPACT, stages=(most,))
+        return smaller_than(sum(len(tree.leaves) for tree in trees))
+
+
+def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:
+    """First a rising step of the score alone; for "within-bin" then trees that do not look at the score."""
+    full = replace(grower, size="full")
+    alone = full.grow(cells, (0,))
+    first = rising_tree(cells, alone.trees) if alone.trees else None
+    trees = () if first is None else (first,)
+    if order == "preserve" or len(grower.ordered) < 2:
+        return Grown(trees, alone.trace, 1.0)
+    others = grower.grow(cells.moved(_steps(trees, cells.codes)), range(1, len(grower.ordered)), len(trees))
+    rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
+    return Grown(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
+
+
+def _steps(trees: Sequence[CalibrationTree], codes: CodeMatrix) -> FloatArray:
+    """Summed steps of coded rows."""
+    total = np.zeros(len(codes))
+    for tree in trees:
+        total += tree.step[tree.apply(codes)]
+    return total
+
+
+def _sampling_shift(cells: Cells, negative_rate: float) -> float:
+    """Where the scores stand among sampled rows: 0 if they were learnt there, −log r if they mean the population.
+
+    Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
+    """
+    if negative_rate == 1.0:
+        return 0.0
+    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
+    shift = -float(np.log(negative_rate))
+
+    def loss(moved: float) -> float:
+        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
+
+    return shift if loss(shift) < loss(0.0) else 0.0
+
+
+def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
+    """The trees with a constant added to every prediction's log-odds, by the first of them."""
+    if trees:
+        first = trees[0]
+        return (replace(first, step=rounded(first.step + constant)), *trees[1:])
+    total = cells.total
+    count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
+    leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
+    step = rounded(np.array([constant]))
+    return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+
+from builders import biased_clicks
+from mbct import MBCTCalibrator, load_model
+from mbct.boosting.bounds import bin_of
+from mbct.engines.columns import read_columns
+from mbct.engines.memory import encode
+from mbct.stats.theorem import label_rate_bound
+
+
+def fit(frame, **options):
+    return MBCTCalibrator(score="p", **options).fit(frame, "y")
+
+
+def bins_of_rows(model, frame):
+    codes = encode(read_columns(frame), model.model_.bins, frame["p"].to_numpy())
+    return bin_of(model.model_, codes)
+
+
+@pytest.mark.parametrize("options", [{}, {"size": "compact"}, {"preset": "paper"}])
+def test_the_mean_of_the_ends_is_the_theorem_s_interval_of_each_bin(options):
+    data = biased_clicks(0, 20_000)
+    model = fit(data.frame, **options)
+    calibrated, lower, upper = model.calibrate(data.frame, return_bounds=True)
+    node, n_bins = bins_of_rows(model, data.frame)
+    assert np.array_equal(calibrated, model.calibrate(data.frame))
+    for b in np.unique(node):
+        rows = node == b
+        rate = data.y[rows].mean()
+        bound = float(label_rate_bound(rate, rows.sum(), n_bins, model.alpha))
+        expected = np.array([max(rate - bound, 0.0), min(rate + bound, 1.0)]) / calibrated[rows].mean()
+        assert lower[rows] == pytest.approx(np.clip(expected[0] * calibrated[rows], 0, 1), rel=1e-3, abs=1e-9)
+        assert upper[rows] == pytest.approx(np.clip(expected[1] * calibrated[rows], 0, 1), rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"size": "compact"}, {"preset": "paper"}])
+def test_coverage_by_simulation(options):
+    """All bins at once hold in at least 1 − α of the samples: here 40 fits, each judged on 100,000 fresh rows."""
+    fresh = biased_clicks(999, 100_000)
+    held = 0
+    for seed in range(40):
+        model = fit(biased_clicks(seed, 4_000).frame, max_trees=8, **options)
+        _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
+        node, _ = bins_of_rows(model, fresh.frame)
+        size = np.bincount(node)
+        present = size > 0
+        truth, low, high = (np.bincount(node, v)[present] / size[present] for v in (fresh.truth, lower, upper))
+        held += bool(np.all((low <= truth) & (truth <= high)))
+    assert held >= 38
+
+
+def test_more_rows_make_the_intervals_narrower():
+    fresh = biased_clicks(999, 2_000).frame
+    widths = []
+    for n_rows in (5_000, 80_000):
+        _, lower, upper = fit(biased_clicks(1, n_rows).frame, size="compact").calibrate(fresh, return_bounds=True)
+        widths.append(float(np.mean(upper - lower)))
+    assert widths[1] < 0.5 * widths[0]
+
+
+def test_bounds_are_saved_and_sampled_data_are_brought_back(tmp_path):
+    data = biased_clicks(2, 20_000)
+    rate = 0.25
+    kept = (data.y == 1) | (np.random.default_rng(0).random(len(data.y)) < rate)
+    model = fit(data.frame[kept].reset_index(drop=True), negative_rate=rate)
+    model.save(tmp_path / "model.json")
+    calibrated, lower, upper = load_model(tmp_path / "model.json").calibrate(data.frame, return_bounds=True)
+    again = model.calibrate(data.frame, return_bounds=True)
+    assert all(np.array_equal(one, other) for one, other in zip(again, (calibrated, lower, upper), strict=True))
+    assert np.mean((lower <= calibrated) & (calibrated <= upper)) > 0.9
+    assert lower.mean() < data.truth.mean() < upper.mean()
+
+
+def test_a_model_without_trees_has_one_bin():
+    model = fit(biased_clicks(21, 5_000, calibrated=True).frame)
+    if model.model_.trees:
+        pytest.fail("this sample was chosen to need no trees")
+    calibrated, lower, upper = model.calibrate(biased_clicks(3, 10).frame, return_bounds=True)
+    assert np.ptp(upper / calibrated) == pytest.approx(0.0, abs=1e-9)
+    assert np.all(lower < upper)

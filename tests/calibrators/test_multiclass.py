@@ -1,0 +1,97 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from mbct import load_model
+from mbct.calibrators import DirichletCalibrator, MulticlassCalibrator
+from mbct.errors import DataError, ParameterError
+
+SCORES = ["early", "on time", "late"]
+
+
+def three_classes(seed, n_rows, *, biased=True):
+    """Delays whose base thinks too well of one carrier."""
+    rng = np.random.default_rng(seed)
+    carrier = rng.choice(["AA", "B6", "UA"], n_rows)
+    hour = rng.integers(5, 24, n_rows)
+    z = np.column_stack([rng.normal(0.8, 0.7, n_rows), rng.normal(0.5, 0.7, n_rows), 0.1 * (hour - 15.0)])
+    truth = z + (np.column_stack([-1.0 * (carrier == "B6"), 0 * z[:, 0], 1.0 * (carrier == "B6")]) if biased else 0.0)
+    base, true = (np.exp(v) / np.exp(v).sum(axis=1, keepdims=True) for v in (z, truth))
+    label = (rng.random((n_rows, 1)) > true.cumsum(axis=1)).sum(axis=1)
+    frame = pd.DataFrame({"carrier": carrier, "hour": hour, **dict(zip(SCORES, base.T, strict=True))})
+    return frame, np.array(["a early", "b on time", "c late"])[label], true
+
+
+def log_loss(probabilities, label):
+    code = np.unique(label, return_inverse=True)[1]
+    return float(-np.log(np.clip(probabilities[np.arange(len(code)), code], 1e-12, 1)).mean())
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_a_bias_by_feature_is_found_where_dirichlet_cannot_see_it(coupling):
+    frame, label, _ = three_classes(0, 8_000)
+    test, test_label, truth = three_classes(1, 8_000)
+    model = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label)
+    calibrated = model.calibrate(test)
+    assert np.allclose(calibrated.sum(axis=1), 1.0, atol=1e-12)
+    assert model.classes_.tolist() == ["a early", "b on time", "c late"]
+    dirichlet = DirichletCalibrator(score=SCORES).fit(frame[SCORES], label).calibrate(test[SCORES])
+    assert log_loss(calibrated, test_label) < log_loss(dirichlet, test_label) - 0.01
+    base_error, error = (np.sqrt(np.mean((q - truth) ** 2)) for q in (test[SCORES].to_numpy(), calibrated))
+    assert error < 0.4 * base_error
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_nothing_to_correct_changes_almost_nothing(coupling):
+    frame, label, _ = three_classes(2, 5_000, biased=False)
+    test, test_label, _ = three_classes(3, 5_000, biased=False)
+    calibrated = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label).calibrate(test)
+    assert log_loss(calibrated, test_label) < log_loss(test[SCORES].to_numpy(), test_label) + 5e-4
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_saved_and_loaded_it_says_the_same(coupling, tmp_path):
+    frame, label, _ = three_classes(4, 2_000)
+    model = MulticlassCalibrator(score=SCORES, coupling=coupling, max_trees=20).fit(frame, label)
+    model.save(tmp_path / "model.json")
+    loaded = load_model(tmp_path / "model.json")
+    assert np.array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    assert loaded.predict(frame).tolist() == model.predict(frame).tolist()
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_row_order_threads_and_copies_do_not_matter(coupling):
+    frame, label, _ = three_classes(5, 1_500)
+    frame["label"] = label
+
+    def fitted(rows, weight=None, **options):
+        model = MulticlassCalibrator(score=SCORES, coupling=coupling, max_trees=15, **options)
+        return model.fit(rows, "label", sample_weight=weight).calibrate(frame)
+
+    expected = fitted(frame)
+    assert np.array_equal(fitted(frame.sample(frac=1.0, random_state=0)), expected)
+    assert np.array_equal(fitted(frame, n_threads=1), expected)
+    copies = np.random.default_rng(0).integers(0, 3, len(frame))
+    assert np.array_equal(fitted(frame, copies), fitted(frame.loc[frame.index.repeat(copies)]))
+
+
+def test_handwritten_digits_from_a_matrix_of_scores():
+    X, y = load_digits(return_X_y=True)
+    part = np.arange(len(y)) % 3
+    base = LogisticRegression(C=1e-4, max_iter=2000).fit(X[part == 0], y[part == 0])
+    train, test = (base.predict_proba(X[part == k]) for k in (1, 2))
+    model = MulticlassCalibrator().fit(X[part == 1], y[part == 1], y_prob=train)
+    calibrated = model.calibrate(X[part == 2], y_prob=test)
+    code = np.arange(10)[y[part == 2]]
+    losses = [-np.log(q[np.arange(len(code)), code]).mean() for q in (calibrated, test)]
+    assert losses[0] < 0.8 * losses[1]
+
+
+def test_wrong_use_is_named():
+    frame, label, _ = three_classes(6, 50)
+    with pytest.raises(ParameterError, match="coupling='both' must be 'joint' or 'one-vs-rest'"):
+        MulticlassCalibrator(score=SCORES, coupling="both").fit(frame, label)
+    with pytest.raises(DataError, match="2 score columns, but y has 3 classes"):
+        MulticlassCalibrator(score=SCORES[:2]).fit(frame, label)
