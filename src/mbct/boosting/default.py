@@ -87,21 +87,35 @@ class _Grower:
         """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
         advance = self.advance
         trees, trace = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
-        options = self._distillation(trees, spare_trees)
-        if options is not None:
-            distilled = distil(cells, self.ordered, lambda codes: _steps(trees, codes), options, advance, usable)
-            if distilled.fidelity >= options.least_fidelity:
-                return Grown(distilled.trees, trace, distilled.fidelity)
-        return Grown(trees, trace, 1.0)
+        fewer, fidelity = in_fewer(trees, cells, self.ordered, self.size, advance, usable, spare_trees)
+        return Grown(fewer, trace, fidelity)
 
-    def _distillation(self, trees: tuple[CalibrationTree, ...], spare_trees: int) -> DistilOptions | None:
-        """How to say the ensemble again; None keeps it as it is."""
-        most = COMPACT.stages[-1] - spare_trees
-        if self.size == "full" or len(trees) <= most:
-            return None
-        if self.size == "compact":
-            return replace(COMPACT, stages=(most,))
-        return smaller_than(sum(len(tree.leaves) for tree in trees))
+
+def in_fewer(
+    trees: tuple[CalibrationTree, ...],
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    size: Size,
+    advance: Callable[[int], None] = lambda _: None,
+    usable: Sequence[int] | None = None,
+    spare_trees: int = 0,
+) -> tuple[tuple[CalibrationTree, ...], float]:
+    """The ensemble said again as ``size`` asks, and the share of its correction that is kept."""
+    options = _distillation(trees, size, spare_trees)
+    if options is None:
+        return trees, 1.0
+    distilled = distil(cells, ordered, lambda codes: _steps(trees, codes), options, advance, usable)
+    return (distilled.trees, distilled.fidelity) if distilled.fidelity >= options.least_fidelity else (trees, 1.0)
+
+
+def _distillation(trees: tuple[CalibrationTree, ...], size: Size, spare_trees: int) -> DistilOptions | None:
+    """How to say an ensemble again; None keeps it as it is."""
+    most = COMPACT.stages[-1] - spare_trees
+    if size == "full" or len(trees) <= most:
+        return None
+    if size == "compact":
+        return replace(COMPACT, stages=(most,))
+    return smaller_than(sum(len(tree.leaves) for tree in trees))
 
 
 def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:

@@ -31,12 +31,14 @@ DISTILLED_GROWTH = HonestGrowth(max_leaves=32, tau=2.0, min_curvature=3.0, rate=
 class DistilOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
-    ``least_fidelity``: below it at the last stage the ensemble is kept whole.
+    ``least_fidelity``: below it at the last stage the ensemble is kept whole; below ``promising`` after the second
+    stage the rest is not tried.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
     fidelity: float = 0.985
     least_fidelity: float = 0.97
+    promising: float = 0.75
     passes: int = 6
     ridge: float = 1.0
     most_cells: int = 400_000
@@ -106,7 +108,7 @@ def distil(
             for number, tree in enumerate(trees):
                 trees[number] = _refitted(lesson, tree, nodes[number], log_odds, options.ridge)
         fidelity = _fidelity(lesson, log_odds)
-        if fidelity >= options.fidelity:
+        if fidelity >= options.fidelity or (len(trees) > options.stages[0] and fidelity < options.promising):
             break
     return Distilled(tuple(_with_sums(cells, trees)), fidelity)
 
