@@ -114,7 +114,9 @@ def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) 
         listed = ", ".join(sorted(known)) or "none"
         raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")
     calibrator = kind(score=roles.score, **parameters)
-    rows = data.source(roles.columns) if method == "mbct" else data.table(roles.columns)
+    # The paper's trees undo a sampling of negatives row by row.
+    by_row = parameters.get("preset") == "paper" and parameters.get("negative_rate", 1.0) != 1.0
+    rows = data.source(roles.columns) if method == "mbct" and not by_row else data.table(roles.columns)
     calibrator.fit(rows, roles.label, roles.weight)
     return _with_means(calibrator, data, roles)
 
