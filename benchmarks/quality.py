@@ -274,7 +274,8 @@ def draw(results: pd.DataFrame, path: Path) -> None:
 
     pairs = list(results.groupby(["data", "base"], sort=False).groups)
     peers = [m for m in METHODS if not m.startswith("mbct") and (results["method"] == m).any()]
-    figure, axes = plt.subplots(2, (len(pairs) + 1) // 2, figsize=(14, 6), layout="constrained", sharey=True)
+    shape = (2, (len(pairs) + 1) // 2)
+    figure, axes = plt.subplots(*shape, figsize=(14, 6), layout="constrained", sharey=True, squeeze=False)
     for axis, (name, kind) in zip(axes.T.flat, pairs, strict=False):
         group = results[(results["data"] == name) & (results["base"] == kind)]
         for position, method in enumerate(peers):

@@ -23,6 +23,22 @@ def test_the_input_and_one_column_more(folder: Path, tmp_path: Path, model: str)
     np.testing.assert_array_equal(after["calibrated"].to_numpy(), expected)
 
 
+def test_bounds_are_two_columns_more(folder: Path, tmp_path: Path):
+    done = mbct(
+        "predict", folder / "paper.json", folder / "clicks.parquet", "--bounds", "-o", "o.parquet", cwd=tmp_path
+    )
+    assert done.code == 0, done.err
+    table = parquet.read_table(tmp_path / "o.parquet")
+    expected = load_model(folder / "paper.json").calibrate(
+        parquet.read_table(folder / "clicks.parquet"), return_bounds=True
+    )
+    for name, values in zip(["calibrated", "calibrated_lower", "calibrated_upper"], expected, strict=True):
+        np.testing.assert_array_equal(table[name].to_numpy(), values)
+    refused = mbct("predict", folder / "isotonic.json", folder / "clicks.csv", "--bounds", "-o", "-", cwd=tmp_path)
+    assert refused.code == 2
+    assert "holds a 'isotonic' calibrator: --bounds needs bins" in refused.err
+
+
 def test_csv_through_pipes_equals_parquet(folder: Path, tmp_path: Path):
     rows = (folder / "clicks.csv").read_bytes()
     piped = mbct("predict", folder / "paper.json", "-", "-o", "-", cwd=tmp_path, stdin=rows)

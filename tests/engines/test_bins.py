@@ -18,7 +18,7 @@ from mbct.errors import DataError, ParameterError
 Open = Callable[[Path], Any]
 
 
-def test_columns_of_many_values_are_cut_by_approximate_quantiles(tmp_path: Path, opened_lazily: Open) -> None:
+def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Path, opened_lazily: Open) -> None:
     rng = np.random.default_rng(0)
     n = 20_000
     x = np.where(rng.random(n) < 0.6, 0.0, rng.lognormal(size=n))  # most rows are zero
@@ -37,6 +37,27 @@ def test_columns_of_many_values_are_cut_by_approximate_quantiles(tmp_path: Path,
         for share in shares[0]:
             assert np.abs(shares[1] - share).min() < 0.02 or share > 0.6
     assert 0.0 < found[1].edges[0] < 0.2  # type: ignore[union-attr]  # zero has a bin of its own
+
+
+def test_quantiles_of_sorted_columns_do_not_hang_on_engine_threads_or_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n = 400_000
+    frame = pl.DataFrame({"p": rng.random(n), "y": rng.integers(0, 2, n), "x": rng.lognormal(size=n)})
+    path = tmp_path / "rows.parquet"
+    frame.write_parquet(path, row_group_size=20_000)
+    found = []
+    for source in (
+        open_source(path, threads=1),
+        *(open_source(path, threads=4) for _ in range(3)),
+        open_source(frame.lazy()),
+    ):
+        assert isinstance(source, LazySource)
+        rows = training_rows(source, "p", "y", None, ["x"])
+        found.append(fit_bins_of_rows(rows, "p", ["x"], "auto", BinningOptions(), most_distinct=1000))
+    assert len(set(found)) == 1
+    in_order = np.sort(frame["x"].to_numpy())
+    edges = np.searchsorted(in_order, found[0][1].edges) / n  # type: ignore[union-attr]
+    np.testing.assert_allclose(edges, np.arange(1, 128) / 128, atol=1 / 4096)
 
 
 def test_nan_in_parquet_is_missing_whatever_its_statistics_say(tmp_path: Path, opened_lazily: Open) -> None:

@@ -30,7 +30,7 @@ class HonestOptions:
     patience: int = 20
     short_ensemble: int = 200
     overshoot: float = 1.3
-    small_data: float = 30_000
+    small_data: float = 100_000
     most_cells: int = 2_000_000
     seed: int = 0
 

@@ -23,6 +23,7 @@ EXAMPLES = (
     "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
     "mbct fit clicks.parquet --set size=compact -o model.json",
+    "mbct fit clicks.parquet --set order=within-bin --set negative_rate=0.1 -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
 )
 
@@ -87,7 +88,13 @@ class Fitted:
         """Plain JSON."""
         numbers = {key: value for key, value in vars(self).items() if key != "calibrator"}
         trees = {} if self.model is None else {"trees": len(self.model.trees), "rules": self.model.n_rules}
-        return {"method": self.calibrator.method, **numbers, **trees}
+        reordered = {} if self.reordered is None else {"reorder_rate": self.reordered}
+        return {"method": self.calibrator.method, **numbers, **trees, **reordered}
+
+    @property
+    def reordered(self) -> float | None:
+        """Share of pairs whose order changed, where the rows were at hand to tell."""
+        return getattr(self.calibrator, "reorder_rate_", None)
 
     def __str__(self) -> str:
         said = (
@@ -98,7 +105,8 @@ class Fitted:
             return said
         if not self.model.trees:
             return f"{said}\nno trees: nothing was to be gained, so predictions are returned as they are"
-        return f"{said}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules"
+        pairs = "" if self.reordered is None else f"; {self.reordered:.2%} of pairs changed their order"
+        return f"{said}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
 
 
 def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
@@ -114,7 +122,9 @@ def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) 
         listed = ", ".join(sorted(known)) or "none"
         raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")
     calibrator = kind(score=roles.score, **parameters)
-    rows = data.source(roles.columns) if method == "mbct" else data.table(roles.columns)
+    # The paper's trees undo a sampling of negatives row by row.
+    by_row = parameters.get("preset") == "paper" and parameters.get("negative_rate", 1.0) != 1.0
+    rows = data.source(roles.columns) if method == "mbct" and not by_row else data.table(roles.columns)
     calibrator.fit(rows, roles.label, roles.weight)
     return _with_means(calibrator, data, roles)
 

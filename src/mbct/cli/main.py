@@ -29,6 +29,7 @@ COMMANDS = {
     "predict": "mbct.cli.predict",
     "evaluate": "mbct.cli.evaluate",
     "compare": "mbct.cli.compare",
+    "advise": "mbct.cli.advise",
     "report": "mbct.cli.report",
     "rules": "mbct.cli.rules",
     "export": "mbct.cli.export",

@@ -17,7 +17,8 @@ EXAMPLES = (
 @click.option("--out", default="reproduction", show_default=True, metavar="FOLDER", help="Folder to write to.")
 @click.option("--data", default="data", show_default=True, metavar="FOLDER", help="Folder of the public data sets.")
 @click.option("--seed", default=0, show_default=True, help="The same seed, the same numbers.")
-def reproduce(names: tuple[str, ...], quick: bool, out: str, data: str, seed: int) -> None:
+@click.option("--repetitions", type=click.IntRange(min=1), help="Splits of each data set and simulated markets.")
+def reproduce(names: tuple[str, ...], quick: bool, out: str, data: str, seed: int, repetitions: int | None) -> None:
     """Repeat the paper's experiments.
 
     NAME is metrics, table, in-depth, auction or complexity. Finished parts in the folder are kept, so that an
@@ -25,4 +26,4 @@ def reproduce(names: tuple[str, ...], quick: bool, out: str, data: str, seed: in
     """
     from mbct.experiments import run
 
-    click.echo(run(names, quick=quick, out=out, data=data, seed=seed))
+    click.echo(run(names, quick=quick, out=out, data=data, seed=seed, repetitions=repetitions))

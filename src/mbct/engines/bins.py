@@ -15,7 +15,7 @@ from mbct.progress import progress
 from mbct.validation import FloatArray
 
 MOST_DISTINCT = 1_000_000
-"""A number with more distinct values than this is cut by the engine's approximate quantiles."""
+"""A number with more distinct values than this is cut by quantiles that the engine finds."""
 _ORDER_POINTS = 4096
 """Quantiles asked of the engine, of which at most a few hundred become edges."""
 _VALUE = "__mbct_value"
@@ -32,8 +32,8 @@ def fit_bins_of_rows(
     """Bins of the prediction and of ``features``; the prediction comes first.
 
     The distinct values of each column and their mass come from the engine, so that every engine gives the same bins.
-    A number with more than ``most_distinct`` values is cut at quantiles of its rows that the engine approximates;
-    those depend on the engine, and on rows, not weights.
+    A number with more than ``most_distinct`` values is cut at quantiles of its rows, not of their weights; DuckDB and
+    polars find them by sorting, Spark approximates them.
     """
     schema = rows.source.frame.collect_schema()
     numeric = [name for name in features if schema[name].is_numeric()]

@@ -87,10 +87,19 @@ class DuckDBEngine:
         return int(frame.to_native().aggregate(f"approx_count_distinct(hash({listed}))").fetchall()[0][0])
 
     def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
-        """Quantiles of a t-digest."""
-        shares = ", ".join(map(repr, np.linspace(0.0, 1.0, n_points).tolist()))
-        points = frame.to_native().aggregate(f"approx_quantile({quoted(column)}, [{shares}])").fetchall()[0][0]
-        return np.sort(np.asarray(points, dtype=np.float64))
+        """Values at evenly spaced ranks of the sorted column, picked while it streams past.
+
+        DuckDB sorts on disk what memory does not hold; its sketches of quantiles differ from run to run.
+        """
+        native = frame.to_native().project(quoted(column))
+        n_rows = int(native.aggregate("count(*)").fetchall()[0][0])
+        ranks = np.linspace(0, n_rows - 1, n_points).round().astype(np.int64)
+        points, passed = [], 0
+        for batch in self.batches(lazy(native.order(quoted(column)))):
+            values = np.asarray(batch[column].to_numpy(), dtype=np.float64)
+            points.append(values[ranks[(passed <= ranks) & (ranks < passed + len(values))] - passed])
+            passed += len(values)
+        return np.concatenate(points)
 
     def keep(self, frame: Frame) -> Frame:
         """A temporary table."""

@@ -60,7 +60,7 @@ class Engine(Protocol):
         """About how many distinct rows ``columns`` have, from a sketch."""
 
     def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
-        """``n_points`` evenly spaced quantiles of a column of finite floats, from the engine's own sketch or sort."""
+        """``n_points`` evenly spaced quantiles of a column of finite floats, from the engine's own sort or sketch."""
 
     def keep(self, frame: Frame) -> Frame:
         """Compute ``frame`` once and hold it where the engine holds data."""

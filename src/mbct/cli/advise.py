@@ -1,0 +1,42 @@
+"""``mbct advise``: which columns carry miscalibration."""
+
+import click
+
+from mbct.cli.options import features_options, labelled, labelled_data
+from mbct.cli.shell import command, print_json
+
+EXAMPLES = (
+    "mbct advise clicks.parquet --label click --score pctr",
+    "mbct advise clicks.parquet --json | jq -r '.columns[] | select(.helps) | .column'",
+)
+
+
+@command(examples=EXAMPLES)
+@labelled
+@features_options
+@click.option("--seed", default=0, show_default=True, help="Seed of the folds.")
+def advise(
+    data: str | None,
+    label: str | None,
+    score: str | None,
+    weight: str | None,
+    features: tuple[str, ...],
+    exclude: tuple[str, ...],
+    seed: int,
+    sql: str | None,
+    as_json: bool,
+) -> None:
+    """Say which columns carry miscalibration.
+
+    Each column of DATA is judged by itself: how much the log loss falls, on rows left out, when predictions are
+    corrected by it beside the score.
+    """
+    with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
+        used = opened.table(roles.columns)
+    from mbct.calibrators.advice import advise_features
+
+    advice = advise_features(used, roles.label, score=roles.score, sample_weight=roles.weight, random_state=seed)
+    if as_json:
+        print_json({**roles.to_dict(), **advice.to_dict()})
+    else:
+        click.echo(str(advice))

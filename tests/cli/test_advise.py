@@ -1,0 +1,29 @@
+import json
+from pathlib import Path
+
+from pyarrow import parquet
+
+from mbct import advise_features
+from terminal import mbct, mbct_on_terminal
+
+
+def test_the_advice_of_the_library(folder: Path):
+    document = json.loads(mbct("advise", "clicks.parquet", "--json", "--seed", "3", cwd=folder).out)
+    table = parquet.read_table(folder / "clicks.parquet")
+    features = document["features"]
+    expected = advise_features(table.select([*features, "pctr", "click"]), "click", score="pctr", random_state=3)
+    assert [c["column"] for c in document["columns"]] == [a.column for a in expected.columns]
+    assert [c["gain"] for c in document["columns"]] == [a.gain for a in expected.columns]
+
+
+def test_text_and_terminal(folder: Path):
+    arguments = ["advise", "clicks.csv"]
+    for done in (mbct(*arguments, cwd=folder), mbct_on_terminal(*arguments, cwd=folder)):
+        assert done.code == 0
+        assert "the score's own curve" in done.out
+
+
+def test_bad_input(folder: Path):
+    done = mbct("advise", "clicks.csv", "--features", "colour", cwd=folder)
+    assert done.code == 2
+    assert "colour" in done.err
