@@ -75,7 +75,7 @@ class GrownSplit:
 
 @dataclass
 class _Growing:
-    """The tree under construction; what ends at a node is kept in ``ending`` as (Σd, Σd²), and added up in ``total``."""
+    """The tree under construction; what ends at a node is kept in ``ending`` as (Σd, Σd²), their sum in ``total``."""
 
     feature: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
