@@ -31,11 +31,14 @@ def mbct(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Outcome:
 
 def mbct_on_terminal(*arguments: str | Path, cwd: Path, columns: int = 120) -> Outcome:
     """Run on a pseudo-terminal that is ``columns`` wide."""
+    return on_terminal([str(ENTRY_POINT), *map(str, arguments)], cwd=cwd, columns=columns)
+
+
+def on_terminal(command: list[str], *, cwd: Path, columns: int = 120) -> Outcome:
+    """Run any command on a pseudo-terminal."""
     master, slave = pty.openpty()
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color"}
-    process = subprocess.Popen(
-        [str(ENTRY_POINT), *map(str, arguments)], cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=environment
-    )
+    process = subprocess.Popen(command, cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=environment)
     os.close(slave)
     printed = _drain(master, process)
     os.close(master)

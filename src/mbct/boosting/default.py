@@ -86,7 +86,8 @@ class _Grower:
         """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
         advance = self.advance
         trees, trace = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
-        fewer, fidelity = in_fewer(trees, cells, self.ordered, self.size, advance, usable, spare_trees)
+        size = "full" if self.size == "auto" and not self.options.distilled else self.size
+        fewer, fidelity = in_fewer(trees, cells, self.ordered, size, advance, usable, spare_trees)
         return Grown(fewer, trace, fidelity)
 
 

@@ -56,14 +56,16 @@ class MBCTCalibrator(Calibrator):
     ----------
     score : column of the prediction to calibrate (a name, or a number for arrays).
     features : columns that may tell bias patterns apart; None takes all but the score.
-    preset : "default", grown honestly with cross-fitted splits, or "paper", exactly as printed.
+    preset : "default", grown honestly with cross-fitted splits; "fast", the same with three folds, one tree size and a
+        larger rate, several times faster for most of the gain; or "paper", exactly as printed.
     categorical : "auto" codes everything but numbers by value, "all" everything, a list the named columns too.
     max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
-    learning_rate, n_folds : of preset "default".
-    size : of preset "default": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
-        what it learnt, "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the share of the correction kept.
-    order : of preset "default": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
+    learning_rate, n_folds : of presets "default" and "fast".
+    size : but of preset "paper": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
+        what it learnt ("fast" spares itself that), "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the
+        share of the correction kept.
+    order : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
         but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of pairs whose order changed.
     negative_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
     alpha : level of Theorem 1's bounds.
@@ -167,7 +169,7 @@ class MBCTCalibrator(Calibrator):
         if not return_bounds:
             return calibrated
         node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
-        rate = self.negative_rate if self.preset == "default" else 1.0
+        rate = 1.0 if self.preset == "paper" else self.negative_rate
         return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, rate)
 
     def rules(self) -> Iterator[Rule]:

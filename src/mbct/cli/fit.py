@@ -33,7 +33,9 @@ EXAMPLES = (
 @features_options
 @click.option("--method", default="mbct", show_default=True, help="Calibration method; see 'mbct compare'.")
 @click.option(
-    "--preset", type=click.Choice(["default", "paper"]), help="Of method mbct: grown honestly, or as printed."
+    "--preset",
+    type=click.Choice(["default", "fast", "paper"]),
+    help="Of method mbct: grown honestly, fast, or as printed.",
 )
 @settings_option("Parameter of the method.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
