@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format reference docs clean
+.PHONY: help demo test format bench reference docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,6 +22,10 @@ $(VENV)/.test: $(VENV)/.base
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --group dev
 	touch $@
 
+$(VENV)/.bench: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	touch $@
+
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
 	$(BIN)/mbct demo
 
@@ -36,6 +40,9 @@ test: $(VENV)/.test  ## set everything up and run every check
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto
+
+bench: $(VENV)/.bench  ## set up the peers and measure speed and memory, into docs/benchmarks.md
+	$(BIN)/python benchmarks/speed.py
 
 reference: $(VENV)/.test  ## write docs/reference from the code
 	$(BIN)/python scripts/write_reference.py

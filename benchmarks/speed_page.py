@@ -1,6 +1,7 @@
 """The page and the picture of the speed benchmark, drawn from its results."""
 
 import json
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ python benchmarks/speed.py --only predict   # one part: {parts}
 "Ratio" is the median over the repeats, its range in brackets; "peak" is the process's peak resident memory, data and
 interpreter included. Where it says "× faster", the ratio is the peer's time over ours, elsewhere ours over the peer's.
 The rows are simulated (`benchmarks/speed_data.py`, seeded): a prediction and seven features, two of them text; only the
-comparison with Monte Carlo runs on real flights. [Where the time goes](performance.md) explains what is behind the figures.
+comparison with Monte Carlo runs on real flights. [Where the time goes](performance.md) says what is behind the figures.
 
 ![Ratio of each comparison to its target](benchmarks/speed.svg)
 
@@ -68,8 +69,6 @@ def _ratio(row: dict[str, Any]) -> str:
 
 def picture(rows: list[dict[str, Any]]) -> str:
     """One bar a comparison: how many times better than its target (right of the line) or worse (left), log scale."""
-    import math
-
     drawn = [row for row in rows if row["limit"]]
     step, left, width, top = 24, 360, 420, 46
     height = top + step * len(drawn) + 20
@@ -105,7 +104,8 @@ def _bar(row: dict[str, Any], y: float, step: float, left: float, middle: float,
     centre = y + step / 2
     return [
         f'<text x="{left - 10}" y="{centre + 4:.1f}" text-anchor="end" font-size="10">{label}</text>',
-        f'<rect x="{begin:.1f}" y="{y + 5:.1f}" width="{max(end - begin, 1):.1f}" height="{step - 10}" fill="{colour}"/>',
+        f'<rect x="{begin:.1f}" y="{y + 5:.1f}" width="{max(end - begin, 1):.1f}" height="{step - 10}" '
+        f'fill="{colour}"/>',
         f'<line x1="{x_of(min(better)):.1f}" y1="{centre:.1f}" x2="{x_of(max(better)):.1f}" y2="{centre:.1f}" '
         'stroke="black" stroke-width="2"/>',
         f'<text x="{x_of(100.0) + 8:.1f}" y="{centre + 4:.1f}" fill="{colour}">{typical:.2g} ×</text>',

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy as np
 from speed_data import FEATURES, TEXT, frame, rows, texts
 
 HELD_OUT_SEED = 12_345
-MODEL_ROWS = 200_000
 WORK: dict[str, Callable[..., dict[str, Any]]] = {}
 
 
@@ -188,12 +188,25 @@ class _mcgrad:  # noqa: N801
 
 
 @work
-def predict_codes(clock: Clock, n_rows: int, **options: Any) -> dict[str, Any]:
+def models(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
+    """Fit the models that predict, once, and keep them."""
+    from mbct import MBCTCalibrator
+
+    train, label = frame(n_rows, "independent", 0)
+    with clock.running():
+        for size in ("auto", "compact"):
+            MBCTCalibrator("p", size=size).fit(train, label).save(Path(folder) / f"speed-{size}.json")
+        _lightgbm(train, label).save_model(Path(folder) / "speed-lightgbm.txt")
+    return {}
+
+
+@work
+def predict_codes(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """Calibrate rows that are coded already."""
     from mbct.engines.columns import read_columns
     from mbct.engines.memory import encode
 
-    model = _fitted(**options)
+    model = _loaded(folder, "auto")
     table, _ = frame(min(n_rows, 1_000_000), "independent", 7)
     codes = encode(read_columns(table), model.model_.bins, table["p"].to_numpy())
     times = -(-n_rows // len(codes))
@@ -205,9 +218,9 @@ def predict_codes(clock: Clock, n_rows: int, **options: Any) -> dict[str, Any]:
 
 
 @work
-def predict_raw(clock: Clock, n_rows: int, library: str = "pandas") -> dict[str, Any]:
+def predict_raw(clock: Clock, folder: str, n_rows: int, library: str = "pandas") -> dict[str, Any]:
     """Calibrate a frame with text columns as it is."""
-    model = _fitted()
+    model = _loaded(folder, "auto")
     table = _raw(n_rows, library)
     model.calibrate(table[:1000])
     with clock.running():
@@ -216,33 +229,33 @@ def predict_raw(clock: Clock, n_rows: int, library: str = "pandas") -> dict[str,
 
 
 @work
-def predict_lightgbm_codes(clock: Clock, n_rows: int) -> dict[str, Any]:
+def predict_lightgbm_codes(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """LightGBM on a matrix of numbers, text coded already."""
-    booster = _lightgbm(*frame(MODEL_ROWS, "independent", 0))
+    booster = _loaded_booster(folder)
     columns = _for_lightgbm(frame(min(n_rows, 1_000_000), "independent", 7)[0])
     matrix = columns.assign(**{name: columns[name].cat.codes for name in TEXT}).to_numpy(np.float64)
     matrix = np.tile(matrix, (-(-n_rows // len(matrix)), 1))[:n_rows]
     booster.pandas_categorical = None
     with clock.running():
         booster.predict(matrix, raw_score=True)
-    return {"rows": n_rows, "trees": booster.best_iteration}
+    return {"rows": n_rows, "trees": booster.num_trees()}
 
 
 @work
-def predict_lightgbm_raw(clock: Clock, n_rows: int) -> dict[str, Any]:
+def predict_lightgbm_raw(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """LightGBM from the same frame: text to categories, then prediction."""
-    booster = _lightgbm(*frame(MODEL_ROWS, "independent", 0))
+    booster = _loaded_booster(folder)
     table = _raw(n_rows, "pandas")
     with clock.running():
         _sigmoid(_logit(table["p"]) + booster.predict(_for_lightgbm(table), raw_score=True))
-    return {"rows": n_rows, "trees": booster.best_iteration}
+    return {"rows": n_rows, "trees": booster.num_trees()}
 
 
 @work
 def predict_mcgrad(clock: Clock, n_rows: int) -> dict[str, Any]:
     """MCGrad from a frame."""
     model = _mcgrad()
-    model.fit(*frame(MODEL_ROWS // 4, "independent", 0))
+    model.fit(*frame(min(50_000, n_rows), "independent", 0))
     table = _raw(n_rows, "pandas")
     with clock.running():
         model.calibrate(table)
@@ -262,13 +275,13 @@ def copy(clock: Clock, n_rows: int) -> dict[str, Any]:
 
 
 @work
-def single_row(clock: Clock, n_rows: int) -> dict[str, Any]:
+def single_row(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """Median and 99th percentile of one row in process, in microseconds."""
     from mbct.serving.row import RowScorer
 
     table, _ = frame(n_rows, "independent", 7)
     listed = table.to_dict("records")
-    score = RowScorer(_fitted(size="compact").model_).score_row
+    score = RowScorer(_loaded(folder, "compact").model_).score_row
     for row in listed[:200]:
         score(row)
     taken = []
@@ -281,10 +294,16 @@ def single_row(clock: Clock, n_rows: int) -> dict[str, Any]:
     return {"p50_us": p50, "p99_us": p99}
 
 
-def _fitted(**options: Any) -> Any:
-    from mbct import MBCTCalibrator
+def _loaded(folder: str, size: str) -> Any:
+    from mbct import load_model
 
-    return MBCTCalibrator("p", **options).fit(*frame(MODEL_ROWS, "independent", 0))
+    return load_model(Path(folder) / f"speed-{size}.json")
+
+
+def _loaded_booster(folder: str) -> Any:
+    import lightgbm
+
+    return lightgbm.Booster(model_file=Path(folder) / "speed-lightgbm.txt")
 
 
 def _raw(n_rows: int, library: str) -> Any:
@@ -367,12 +386,12 @@ def permutation_loop(clock: Clock, n_rows: int, n_views: int) -> dict[str, Any]:
 
 @work
 def imports(clock: Clock) -> dict[str, Any]:
-    """`import mbct` in a process that has scikit-learn already."""
+    """The calibrator imported in a process that has scikit-learn already."""
     import sklearn.base
     import sklearn.utils.validation  # noqa: F401
 
     with clock.running():
-        import mbct  # noqa: F401
+        from mbct import MBCTCalibrator  # noqa: F401
     return {}
 
 
