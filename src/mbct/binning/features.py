@@ -41,9 +41,9 @@ def _intervals(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.intp]:
         left = len(edges)
         while left > 1:
             half = left // 2
-            first += half * np.intp(edges[np.uint64(first + half - 1)] < value)
+            first += half * int(edges[np.uint64(first + half - 1)] < value)
             left -= half
-        codes[i] = first + (np.intp(edges[np.uint64(first)] < value) if left == 1 else 0)
+        codes[i] = first + (int(edges[np.uint64(first)] < value) if left == 1 else 0)
     return codes
 
 

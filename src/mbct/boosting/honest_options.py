@@ -15,8 +15,8 @@ class HonestOptions:
     ``small_leaves`` are tried where the first size ends within ``short_ensemble`` trees. The lowest held-out loss wins.
     ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above, where it costs nothing that can be measured and half the
     time. ``overshoot``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
-    data are thinned to this many cells at random, so that time stays in hand. ``distilled``: whether size "auto" says the
-    ensemble again in few trees.
+    data are thinned to this many cells at random, so that time stays in hand. ``distilled``: whether size "auto" says
+    the ensemble again in few trees.
     """
 
     max_trees: int = 600

@@ -157,7 +157,7 @@ def _partition(
     held = 0
     for t in range(nodes.begin[node], nodes.end[node]):
         i = rows[t]
-        right = np.int64(side[np.uint64(codes[np.uint64(i), feature])] != 0)
+        right = int(side[np.uint64(codes[np.uint64(i), feature])] != 0)
         rows[write] = i
         buffer[held] = i
         write += 1 - right
