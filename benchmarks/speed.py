@@ -294,7 +294,7 @@ def metric_rows(bench: Bench) -> Iterator[Comparison]:
 def start_rows(bench: Bench) -> Iterator[Comparison]:
     """What a fresh process pays."""
     found = bench.in_turns({"import": ("imports", {}), "first fit": ("first_fit", {})})
-    yield compare("start", "import mbct beyond scikit-learn", "≤ 0.5 s", found, "import", limit=0.5)
+    yield compare("start", "import of the calibrator beyond scikit-learn", "≤ 0.5 s", found, "import", limit=0.5)
     yield compare("start", "first fit beyond the second, kernels cached", "≤ 1 s", found, "first fit", limit=1.0)
 
 

@@ -70,7 +70,7 @@ def _ratio(row: dict[str, Any]) -> str:
 def picture(rows: list[dict[str, Any]]) -> str:
     """One bar a comparison: how many times better than its target (right of the line) or worse (left), log scale."""
     drawn = [row for row in rows if row["limit"]]
-    step, left, width, top = 24, 360, 420, 46
+    step, left, width, top = 24, 430, 420, 46
     height = top + step * len(drawn) + 20
     middle, unit = left + width / 2, width / 2 / math.log(100.0)
 
