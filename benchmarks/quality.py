@@ -227,7 +227,8 @@ def table(results: pd.DataFrame) -> str:
             if method != OURS:
                 error = np.sqrt((rows["standard_error"] ** 2).sum()) / len(rows)
                 text += f" ({1e5 * rows['minus_mbct'].mean():+.0f} ± {1e5 * error:.0f})"
-            cells.append(text)
+            seeds = rows["seed"].nunique()
+            cells.append(text if seeds == group["seed"].nunique() else f"{text}, {seeds} seed{'s' * (seeds > 1)}")
         lines.append(f"| {name} | {kind} | {group['seed'].nunique()} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -318,7 +319,8 @@ def main() -> None:
     results = pd.DataFrame(done)
     command = f"python benchmarks/quality.py --seeds {arguments.seeds}"
     note = (
-        f"Held-out log loss, mean over seeds; made by `{command}`. In brackets: above MBCT's, ×1e-5, ± standard error."
+        f"Held-out log loss, mean over seeds; made by `{command}`. In brackets: above MBCT's on the same seeds, ×1e-5, "
+        "± standard error. Bold is the lowest. A method that ran on fewer seeds says so: its mean is that of other rows."
     )
     page = [f"# Held-out quality\n\n{note}", table(results), "![distances](quality.svg)"]
     if {"identity", "mbct full", "mbct compact"} <= set(results["method"]):
