@@ -320,7 +320,7 @@ def main() -> None:
     command = f"python benchmarks/quality.py --seeds {arguments.seeds}"
     note = (
         f"Held-out log loss, mean over seeds; made by `{command}`. In brackets: above MBCT's on the same seeds, ×1e-5, "
-        "± standard error. Bold is the lowest. Where a method ran on fewer seeds its cell says so; its mean is of those."
+        "± standard error. Bold is the lowest. A method that ran on fewer seeds says so; its mean is of those seeds."
     )
     page = [f"# Held-out quality\n\n{note}", table(results), "![distances](quality.svg)"]
     if {"identity", "mbct full", "mbct compact"} <= set(results["method"]):
