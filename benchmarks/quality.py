@@ -317,9 +317,9 @@ def main() -> None:
                     log.flush()
             advance(1)
     results = pd.DataFrame(done)
-    command = f"python benchmarks/quality.py --seeds {arguments.seeds}"
     note = (
-        f"Held-out log loss, mean over seeds; made by `{command}`. In brackets: above MBCT's on the same seeds, ×1e-5, "
+        "Held-out log loss, mean over seeds; made by `python benchmarks/quality.py`, which goes on where it stopped "
+        "(`--seeds 0` only writes this page). In brackets: above MBCT's on the same seeds, ×1e-5, "
         "± standard error. Bold is the lowest. A method that ran on fewer seeds says so; its mean is of those seeds."
     )
     page = [f"# Held-out quality\n\n{note}", table(results), "![distances](quality.svg)"]

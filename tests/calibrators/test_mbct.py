@@ -130,7 +130,7 @@ def test_extreme_scores_give_a_result(preset, score):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"preset": "magic"}, ParameterError, "preset='magic' is unknown; choose 'default' or 'paper'"),
+        ({"preset": "magic"}, ParameterError, "preset='magic' is unknown; choose 'default' or 'fast' or 'paper'"),
         ({"max_depth": 3}, ParameterError, "max_depth=3 has no meaning with preset='default'"),
         ({"preset": "paper", "learning_rate": 0.1}, ParameterError, "rate=0.1 has no meaning with preset='paper'"),
         ({"size": "huge"}, ParameterError, "size='huge' must be one of 'auto', 'full', 'compact'"),

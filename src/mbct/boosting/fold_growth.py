@@ -21,6 +21,8 @@ from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress."""
+_SURE = 2.5
+"""Standard errors that a held-out gain must exceed."""
 _LATELY = 3
 """Rounds within which a loss that falls must have fallen."""
 
@@ -120,6 +122,13 @@ class Gain:
 
     value: float
     standard_error: float
+
+    @property
+    def trust(self) -> float:
+        """How much of a correction to keep: 1 − 1/z² at z standard errors; nothing where chance gives as much."""
+        if self.value <= _SURE * self.standard_error:
+            return 0.0
+        return 1.0 - (self.standard_error / self.value) ** 2
 
 
 def held_out_gain(parts: Parts, before: FloatArray, after: FloatArray) -> Gain:

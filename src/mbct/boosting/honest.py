@@ -46,8 +46,7 @@ def boost_honest(
         return LockStep(folds, mass, options)
 
     best, tried = best_size(of_size, options, mass, n_threads, on_round)
-    gain = held_out_gain(parts, parts.log_odds, best.held_out)
-    shrinkage = max(0.0, 1.0 - (gain.standard_error / gain.value) ** 2) if gain.value > 0.0 else 0.0
+    shrinkage = held_out_gain(parts, parts.log_odds, best.held_out).trust
     rounds = tuple(RoundRecord(i, found.base, found.loss, found is best) for i, found in enumerate(tried))
     trace = FitTrace("log loss, held out", (), rounds)
     if not best.n_trees or shrinkage == 0.0:

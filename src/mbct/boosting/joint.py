@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mbct.boosting.fold_growth import LockStep, best_size
+from mbct.boosting.fold_growth import Gain, LockStep, best_size
 from mbct.boosting.honest_options import HonestOptions
 from mbct.cells.group import CodeMatrix
 from mbct.tree.honest_grower import frozen_tree, grow_honest, settle_rows
@@ -120,17 +120,16 @@ def boost_joint(
         return LockStep([JointFold(rows, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
 
     best, _ = best_size(of_size, options, mass, n_threads, on_round)
-    shrinkage = _shrinkage(rows, best.held_out) if best.n_trees else 0.0
+    shrinkage = _held_out_gain(rows, best.held_out).trust if best.n_trees else 0.0
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds) if shrinkage > 0.0 else 0
     factor = shrinkage / options.n_folds
     kept = [[fold.trees[k][:n_trees] for fold in best.folds] for k in range(rows.log_score.shape[1])]
     return tuple(tuple(tree.rescaled(factor) for trees in folds for tree in trees) for folds in kept)
 
 
-def _shrinkage(rows: JointRows, held_out: FloatArray) -> float:
-    """max(0, 1 − 1/z²) of the held-out gain over its standard error."""
+def _held_out_gain(rows: JointRows, held_out: FloatArray) -> Gain:
+    """Mean fall of the log loss on left-out rows."""
     gain = _losses(rows.log_score, rows.label) - _losses(held_out, rows.label)
     mass = float(rows.count.sum())
     mean = float(np.sum(rows.count * gain)) / mass
-    variance = float(np.sum(rows.count * (gain - mean) ** 2)) / mass
-    return max(0.0, 1.0 - variance / mass / mean**2) if mean > 0.0 else 0.0
+    return Gain(mean, float(np.sqrt(np.sum(rows.count * (gain - mean) ** 2)) / mass))
