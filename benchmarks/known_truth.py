@@ -2,7 +2,7 @@
 
     python benchmarks/known_truth.py
 
-Part "harm" fits 100 simulated bases that are calibrated already and measures the log loss on fresh rows. Part "truth"
+Part "harm" fits 200 simulated bases that are calibrated already and measures the log loss on fresh rows. Part "truth"
 fits bases with sparse biases by segment, of which the peers see as much, and measures TCE₂ = √mean((q − P(Y=1|x))²).
 Results go line by line into ``docs/benchmarks/known-truth.jsonl``; an interrupted run goes on where it stopped.
 """
@@ -136,7 +136,7 @@ def main() -> None:
     """Run what is missing, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", nargs="*", choices=["harm", "truth"], default=["harm", "truth"])
-    parser.add_argument("--harm-seeds", type=int, default=100)
+    parser.add_argument("--harm-seeds", type=int, default=200)
     parser.add_argument("--truth-seeds", type=int, default=3)
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
