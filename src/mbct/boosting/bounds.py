@@ -4,6 +4,7 @@ The bins are the leaves of one tree. The paper's ensemble takes its last, whose 
 agree in every bin; the default takes its first, which splits by the strongest bias.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -16,6 +17,8 @@ from mbct.stats.logodds import sigmoid
 from mbct.stats.theorem import label_rate_bound
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
+
+BIN_SUMS = ("count", "label", "pred")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class BinBounds:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
         """Undo :meth:`to_dict`."""
-        return cls(*(np.asarray(content[name], dtype=np.float64) for name in ("count", "label", "pred")))
+        return cls(*(np.asarray(content[name], dtype=np.float64) for name in BIN_SUMS))
 
 
 def odds_scaled(probability: FloatArray, factor: float) -> FloatArray:
@@ -90,12 +93,12 @@ def bounds_of_cells(model: CalibrationEnsemble, cells: Cells, negative_rate: flo
     return BinBounds(*(rounded(column) for column in columns))
 
 
-def bounds_of_tree(model: CalibrationEnsemble, total: FloatArray) -> BinBounds:
+def bounds_of_tree(model: CalibrationEnsemble, total: Callable[[], FloatArray]) -> BinBounds:
     """Sums of each bin of a "linear" ensemble, which its last tree holds itself; without trees all rows are one bin.
 
-    ``total``: count, label and prediction of all rows.
+    ``total`` finds count, label and prediction of all rows; it is asked only where there is no tree.
     """
     tree = bin_tree(model)
     if tree is None:
-        return BinBounds(*(rounded(total[[column]]) for column in range(3)))
+        return BinBounds(*rounded(total()).reshape(len(BIN_SUMS), 1))
     return BinBounds(tree.count, tree.label, rounded(np.minimum(tree.pred * tree.step, tree.count)))

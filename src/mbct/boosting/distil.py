@@ -14,7 +14,7 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
 from mbct.stats.logodds import sigmoid
-from mbct.tree.honest_grower import HonestGrowth, grow_honest
+from mbct.tree.honest_grower import HonestGrowth, grow_tree
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, IntArray, rounded
@@ -142,19 +142,7 @@ def _lesson(
 def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
     gradients(lesson.grown_on, log_odds, lesson.count, lesson.count * lesson.target, np.uint64(0), False, gradient)
-    grown = grow_honest(
-        lesson.codes,
-        gradient,
-        lesson.grown_on.copy(),
-        lesson.offset,
-        lesson.ordered,
-        lesson.usable,
-        growth.max_leaves,
-        growth.tau,
-        growth.min_curvature,
-        growth.rate,
-        growth.honest,
-    )
+    grown = grow_tree(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
     empty = np.zeros(len(grown.feature))
     step = rounded(grown.step * growth.rate)
     return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mbct.boosting.fold_growth import FoldGrower, Gain, LockStep, Parts, best_size, held_out_gain, parts_of
+from mbct.boosting.fold_growth import Gain, best_ensembles, held_out_gain, parts_of
 from mbct.boosting.honest_options import HonestOptions
 from mbct.cells.cells import Cells
-from mbct.validation import FloatArray
 
 QUICK = HonestOptions(max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), most_cells=500_000)
 """Growth by a feature or two needs no more."""
@@ -28,22 +27,12 @@ def gains(
     options = replace(QUICK, seed=seed)
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
     parts = parts_of(cells, ordered, (0,), options.n_folds, seed)
-    alone = _held_out(parts, options, n_threads)
+    alone = best_ensembles(parts, options, n_threads)[0].held_out
     found = [held_out_gain(parts, parts.log_odds, alone)]
     on_feature(1)
     for j in range(1, len(ordered)):
-        together = _held_out(replace(parts, usable=np.array([0, j])), options, n_threads)
+        beside = replace(parts, usable=np.array([0, j]))
+        together = best_ensembles(beside, options, n_threads)[0].held_out
         found.append(held_out_gain(parts, alone, together))
         on_feature(1)
     return found
-
-
-def _held_out(parts: Parts, options: HonestOptions, n_threads: int) -> FloatArray:
-    """Log-odds that each part gets from the fold it was left out of."""
-    mass = float(parts.count.sum())
-
-    def of_size(leaves: int) -> LockStep[FoldGrower]:
-        return LockStep([FoldGrower(parts, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
-
-    best, _ = best_size(of_size, options, mass, n_threads, lambda _: None)
-    return best.held_out

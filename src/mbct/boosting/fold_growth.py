@@ -13,7 +13,7 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
 from mbct.jit import kernel
-from mbct.tree.honest_grower import frozen_tree, grow_honest, settle_rows
+from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, rounded
@@ -82,19 +82,7 @@ class FoldGrower:
         features = np.sort(self.rng.permutation(parts.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
         gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, True, self.gradient)
-        tree = grow_honest(
-            parts.codes,
-            self.gradient,
-            self.grown_on.copy(),
-            parts.offset,
-            parts.ordered,
-            features,
-            growth.max_leaves,
-            growth.tau,
-            growth.min_curvature,
-            growth.rate,
-            True,
-        )
+        tree = grow_tree(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)
         self.trees.append(frozen_tree(tree, step, sums))
@@ -231,3 +219,15 @@ def best_size(
             small.run(pool, on_round, beaten=lambda found: found.n_rounds > enough and found.loss > last.loss)
             tried.append(small)
     return min(tried, key=lambda found: found.loss), tried
+
+
+def best_ensembles(
+    parts: Parts, options: HonestOptions, n_threads: int, on_round: Callable[[int], None] = lambda _: None
+) -> tuple[LockStep[FoldGrower], list[LockStep[FoldGrower]]]:
+    """:func:`best_size` of ensembles grown on parts of cells."""
+    mass = float(parts.count.sum())
+
+    def of_size(leaves: int) -> LockStep[FoldGrower]:
+        return LockStep([FoldGrower(parts, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
+
+    return best_size(of_size, options, mass, n_threads, on_round)

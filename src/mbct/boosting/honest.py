@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mbct.boosting.fold_growth import FoldGrower, LockStep, Parts, best_size, held_out_gain, parts_of
+from mbct.boosting.fold_growth import Parts, best_ensembles, held_out_gain, parts_of
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
 from mbct.boosting.trace import FitTrace, RoundRecord
@@ -39,13 +39,7 @@ def boost_honest(
         cells = cells.select(np.arange(options.most_cells))
     features = range(len(ordered)) if usable is None else usable
     parts = parts_of(cells, ordered, features, options.n_folds, options.seed)
-    mass = float(parts.count.sum())
-
-    def of_size(leaves: int) -> LockStep[FoldGrower]:
-        folds = [FoldGrower(parts, fold, leaves, options) for fold in range(options.n_folds)]
-        return LockStep(folds, mass, options)
-
-    best, tried = best_size(of_size, options, mass, n_threads, on_round)
+    best, tried = best_ensembles(parts, options, n_threads, on_round)
     shrinkage = held_out_gain(parts, parts.log_odds, best.held_out).trust
     rounds = tuple(RoundRecord(i, found.base, found.loss, found is best) for i, found in enumerate(tried))
     trace = FitTrace("log loss, held out", (), rounds)

@@ -22,9 +22,8 @@ from mbct.boosting.masks import LeafMasks, compile_masks
 from mbct.boosting.rules import Rule, rules, to_text
 from mbct.cells.group import CodeMatrix
 from mbct.errors import ModelFileError
-from mbct.jit import kernel
 from mbct.stats.logodds import logit, sigmoid
-from mbct.tree.model import CalibrationTree, stop_of
+from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
 Pattern = Literal["linear", "odds"]
@@ -63,9 +62,11 @@ class CalibrationEnsemble:
 
     def walked_step(self, codes: CodeMatrix) -> FloatArray:
         """What :meth:`total_step` returns, by walking every tree."""
-        total = np.full(len(codes), 1.0 if self.pattern == "linear" else 0.0)
+        product = self.pattern == "linear"
+        total = np.full(len(codes), 1.0 if product else 0.0)
         for tree in self.trees:
-            _accumulate(codes, tree.feature, tree.table_start, tree.table, tree.step, total, self.pattern == "linear")
+            step = tree.step[tree.apply(codes)]
+            total = total * step if product else total + step
         return total
 
     @cached_property
@@ -140,15 +141,3 @@ class CalibrationEnsemble:
         if not bins.features or bins.names[0] != model.score:
             raise ModelFileError(f"the first feature must be the score {model.score!r}, got {bins.names[:1]}")
         return model
-
-
-@kernel
-def _accumulate(  # type: ignore[no-untyped-def]
-    codes, feature, table_start, table, step, total, product: bool
-) -> None:
-    for i in range(len(codes)):
-        node = stop_of(codes, i, feature, table_start, table)
-        if product:
-            total[i] *= step[node]
-        else:
-            total[i] += step[node]

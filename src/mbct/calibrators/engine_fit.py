@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mbct.binning.features import FeatureBins
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.boosting.paper import PaperOptions, boost
@@ -14,7 +16,9 @@ from mbct.engines.strategy import Prepared, prepare
 from mbct.errors import DataError, ParameterError
 from mbct.progress import progress
 from mbct.tree.histogram import COUNT, LABEL, PRED
+from mbct.tree.levelwise import LevelSource
 from mbct.tree.losses import CLOSED_FORM
+from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator
@@ -27,6 +31,7 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
             "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
             "sample_weight='name' and score='name' where they apply"
         )
+    _refuse_sampled_paper(calibrator)
     if calibrator.score is None:
         raise DataError("which column holds the prediction? pass score='name'")
     source = open_source(data)
@@ -54,6 +59,7 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
 
 def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
     """Fit ``calibrator`` on cells that were aggregated before."""
+    _refuse_sampled_paper(calibrator)
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
     given = [] if calibrator.score is None else [column_name(calibrator.score)]
@@ -79,23 +85,32 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
     return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
 
 
-def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
-    chosen = preset(calibrator.preset, calibrator._overrides())
-    bins, grown_on = prepared.bins, prepared.grown_on
-    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
+def _refuse_sampled_paper(calibrator: "MBCTCalibrator") -> None:
+    """The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart."""
     if calibrator.preset == "paper" and calibrator.negative_rate != 1.0:
         raise ParameterError(
             "negative_rate with preset='paper' needs the rows in memory: read them first, or give negatives the weight "
             f"{1.0 / calibrator.negative_rate:g} by sample_weight"
         )
+
+
+def _total(source: LevelSource, n_codes: int) -> FloatArray:
+    """Count, label and prediction of all rows: the sums over any one feature's codes."""
+    total = source.level_sums([0])[0, :n_codes].sum(axis=0)
+    return np.asarray(total[[COUNT, LABEL, PRED]], dtype=np.float64)
+
+
+def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
+    chosen = preset(calibrator.preset, calibrator._overrides())
+    bins, grown_on = prepared.bins, prepared.grown_on
+    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
     if isinstance(grown_on, Cells):
         calibrator._grow(grown_on, chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
         growth = chosen.growth.growth(prepared.mass, prepared.positives)
         with progress("growing calibration trees in the engine"):
-            total = grown_on.level_sums([0])[0, : bins.n_codes[0]].sum(axis=0)
             trees, trace = boost(grown_on, bins.names, chosen.growth, growth)
-        calibrator._keep_paper(trees, trace, total[[COUNT, LABEL, PRED]])
+            calibrator._keep_paper(trees, trace, lambda: _total(grown_on, bins.n_codes[0]))
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
     calibrator._remember(score, columns)

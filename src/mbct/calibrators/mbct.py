@@ -1,7 +1,7 @@
 """MBCT as a scikit-learn estimator."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.binning.features import FeatureBins
-from mbct.boosting.bounds import BinBounds, bin_of, bounds_of_cells, bounds_of_tree
+from mbct.boosting.bounds import BIN_SUMS, BinBounds, bin_of, bounds_of_cells, bounds_of_tree
 from mbct.boosting.default import Wishes, grow_default
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.model import CalibrationEnsemble
@@ -208,8 +208,7 @@ class MBCTCalibrator(Calibrator):
                 self._grow_honestly(cells, growth, advance)
             else:
                 trees, trace = boost_cells(cells, self.model_.bins.names, growth, self._threads())
-                total = cells.total
-                self._keep_paper(trees, trace, np.array([total.count, total.label, total.pred]))
+                self._keep_paper(trees, trace, lambda: np.array([getattr(cells.total, n) for n in BIN_SUMS]))
         some = cells.select(np.arange(min(len(cells), _PAIRS_OF)))
         before = some.sums.pred / some.sums.count
         self.reorder_rate_ = reorder_rate(before, self.model_.calibrate_codes(some.codes, before))
@@ -220,7 +219,7 @@ class MBCTCalibrator(Calibrator):
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
         self.bounds_ = bounds_of_cells(self.model_, cells, wishes.negative_rate)
 
-    def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: FloatArray) -> None:
+    def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
         """Take the paper's trees, whether they grew on cells or in an engine."""
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
         self.bounds_ = bounds_of_tree(self.model_, total)

@@ -157,7 +157,7 @@ class RemotePlace:
         try:
             return time.time() - float(self.files.modified(self._path(name)).timestamp())
         except (NotImplementedError, FileNotFoundError, AttributeError):
-            return 0.0
+            return 0.0  # fsspec's answer of a file system that keeps no times is NotImplementedError
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"

@@ -166,6 +166,31 @@ def _partition(
     return int(write)
 
 
+def grow_tree(
+    codes: CodeMatrix,
+    gradient: GradientArray,
+    rows: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    ordered: npt.NDArray[np.bool_],
+    features: npt.NDArray[np.int64],
+    growth: HonestGrowth,
+) -> GrownTree:
+    """Grow one tree on ``rows``, which stay in their order, by the chosen ``features``."""
+    return grow_honest(
+        codes,
+        gradient,
+        rows.copy(),
+        offset,
+        ordered,
+        features,
+        growth.max_leaves,
+        growth.tau,
+        growth.min_curvature,
+        growth.rate,
+        growth.honest,
+    )
+
+
 @kernel
 def grow_honest(
     codes: CodeMatrix,
