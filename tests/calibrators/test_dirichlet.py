@@ -32,6 +32,15 @@ def test_two_columns_are_beta_calibration_but_for_the_penalty():
     )
 
 
+def test_a_list_of_one_score_is_that_score():
+    p, y = biased_scores()
+    frame = pl.DataFrame({"p": p, "other": p[::-1]})
+    np.testing.assert_array_equal(
+        DirichletCalibrator(["p"]).fit(frame, y).calibrate(frame),
+        DirichletCalibrator("p").fit(frame, y).calibrate(frame),
+    )
+
+
 def test_few_and_many_classes_are_solved_alike(monkeypatch):
     p, y = three_classes()
     by_matrix = DirichletCalibrator().fit(p, y).predict_proba(p)

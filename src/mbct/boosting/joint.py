@@ -16,6 +16,7 @@ from mbct.boosting.honest_options import HonestOptions
 from mbct.cells.group import CodeMatrix
 from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
 from mbct.tree.honest_histogram import gradients
+from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
@@ -64,6 +65,7 @@ class JointFold:
         self.growth = options.growth(max_leaves, float(rows.count.sum()))
         self.grown_on = np.flatnonzero(rows.fold != fold).astype(np.int32)
         self.left_out = np.flatnonzero(rows.fold == fold)
+        self.all_rows = np.arange(len(rows.count), dtype=np.int32)
         self.log_odds = rows.log_score.copy()
         self.gradient = np.zeros((len(rows.count), 4), dtype=np.float32)
         self.rng = np.random.default_rng([options.seed, fold, max_leaves])
@@ -95,7 +97,9 @@ class JointFold:
         step = tree.step * growth.rate
         sums = settle_rows(tree, step, self.gradient, rows.count, positive, log_odds)
         self.trees[k].append(frozen_tree(tree, step, sums))
-        moved[:, k] += step[self.trees[k][-1].apply(rows.codes)]
+        moved[:, k] += step[
+            stops_of_rows(rows.codes, self.all_rows, tree.feature, tree.table_start, tree.table, rows.offset)
+        ]
 
 
 def boost_joint(

@@ -9,8 +9,7 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from mbct.boosting.joint import softmax
-from mbct.calibrators.many_scores import ManyScores
-from mbct.engines.columns import Columns
+from mbct.calibrators.many_scores import ClassRows, ManyScores
 from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray, at_least
 
@@ -135,19 +134,12 @@ class DirichletCalibrator(ManyScores):
         self.penalty = penalty
         self.classes = classes
 
-    def _fit_classes(
-        self,
-        columns: Columns,  # noqa: ARG002
-        names: list[str],  # noqa: ARG002
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-    ) -> None:
+    def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         at_least(0, penalty=self.penalty)
-        self.map_ = fit_dirichlet(probabilities, code, weight, self.penalty)
+        self.map_ = fit_dirichlet(rows.probabilities, code, weight, self.penalty)
 
-    def _calibrate_classes(self, columns: Columns, probabilities: FloatArray) -> FloatArray:  # noqa: ARG002
-        return self.map_(probabilities)
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
+        return self.map_(rows.probabilities)
 
     def _state(self) -> dict[str, Any]:
         weights, intercept = self.map_.weights.tolist(), self.map_.intercept.tolist()

@@ -2,16 +2,29 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, class_labels, take_labels, take_weights
+from mbct.calibrators.inputs import TrainingData, class_labels, take_labels, take_weights, training_data
 from mbct.engines.columns import Columns, column_name, read_columns
 from mbct.errors import DataError
 from mbct.validation import FloatArray, as_probabilities, same_length
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Checked rows: the columns beside label, weight and scores, and the scores, one column for each class."""
+
+    columns: Columns
+    probabilities: FloatArray
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "ClassRows":
+        """The rows whose numbers are given."""
+        return ClassRows(self.columns.take(rows), self.probabilities[rows])
 
 
 class ManyScores(Calibrator):
@@ -31,9 +44,9 @@ class ManyScores(Calibrator):
         columns, weight = take_weights(columns, sample_weight)
         names = self._score_names(columns, y_prob)
         if len(names) == 1:
-            super().fit(X, y, sample_weight, y_prob=y_prob)
-            return self
-        probabilities = _matrix(columns, names, y_prob)
+            score = self.score if isinstance(self.score, str | int) else names[0]
+            return self.fit_data(training_data(X, y, sample_weight, y_prob, score))
+        rows = _class_rows(columns, names, y_prob)
         same_length(columns.n_rows, y=labels)
         classes, code = class_labels(labels, label_name, self.classes)
         if len(classes) != len(names):
@@ -44,7 +57,7 @@ class ManyScores(Calibrator):
         counted = np.flatnonzero(weight > 0)
         if len(np.unique(code[counted])) < 2:
             raise DataError(f"{label_name} has a single class: at least two are needed; widen the sample")
-        self._fit_classes(columns.take(counted), names, probabilities[counted], code[counted], weight[counted])
+        self._fit_classes(rows.take(counted), code[counted], weight[counted])
         self._remember(names, columns.names)  # type: ignore[arg-type]
         self.classes_ = classes
         return self
@@ -53,8 +66,7 @@ class ManyScores(Calibrator):
         """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
         if isinstance(getattr(self, "score_", ""), str):
             return super().calibrate(X, y_prob=y_prob)
-        columns = read_columns(X)
-        return self._calibrate_classes(columns, _matrix(columns, self.score_, y_prob))
+        return self._calibrate_classes(_class_rows(read_columns(X), self.score_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities of all classes, in the order of ``classes_``."""
@@ -69,24 +81,17 @@ class ManyScores(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         counted = data.counted()
         code = counted.y_true.astype(np.intp)
-        self._fit_classes(counted.columns, [data.score], _both(counted.y_prob), code, counted.weight)
+        self._fit_classes(_both(counted.columns.without(data.score), counted.y_prob), code, counted.weight)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
-        return self._calibrate_classes(columns, _both(y_prob))[:, 1]
+        return self._calibrate_classes(_both(columns, y_prob))[:, 1]
 
     @abstractmethod
-    def _fit_classes(
-        self,
-        columns: Columns,
-        names: list[str],
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-    ) -> None:
-        """Learn from rows of positive weight: the scores of all classes, and the number of each row's class."""
+    def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        """Learn from rows of positive weight; ``code`` numbers the class of each."""
 
     @abstractmethod
-    def _calibrate_classes(self, columns: Columns, probabilities: FloatArray) -> FloatArray:
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
         """Calibrated probabilities of all classes."""
 
     def _score_names(self, columns: Columns, y_prob: Any) -> list[str]:
@@ -99,18 +104,21 @@ class ManyScores(Calibrator):
         return [column_name(name) for name in many]
 
 
-def _both(y_prob: FloatArray) -> FloatArray:
-    return np.column_stack([1.0 - y_prob, y_prob])
+def _both(columns: Columns, y_prob: FloatArray) -> ClassRows:
+    return ClassRows(columns, np.column_stack([1.0 - y_prob, y_prob]))
 
 
-def _matrix(columns: Columns, names: Sequence[str], y_prob: Any) -> FloatArray:
+def _class_rows(columns: Columns, names: Sequence[str], y_prob: Any) -> ClassRows:
+    """The rows of columns that hold the scores ``names``, or of columns and a matrix of scores beside them."""
     if y_prob is None:
-        return np.column_stack([as_probabilities(columns.numpy(n), f"score column {n!r}") for n in names])
+        scores = [as_probabilities(columns.numpy(n), f"score column {n!r}") for n in names]
+        return ClassRows(columns.without(*names), np.column_stack(scores))
     matrix = np.asarray(y_prob)
     if matrix.ndim != 2 or matrix.shape[1] != len(names):
         raise DataError(f"y_prob must have {len(names)} columns, one for each class, got shape {matrix.shape}")
     same_length(columns.n_rows, y_prob=matrix)
-    return np.column_stack([as_probabilities(matrix[:, k], f"y_prob[:, {k}]") for k in range(len(names))])
+    scores = [as_probabilities(matrix[:, k], f"y_prob[:, {k}]") for k in range(len(names))]
+    return ClassRows(columns, np.column_stack(scores))
 
 
 def _listed(classes: np.ndarray[Any, Any]) -> str:

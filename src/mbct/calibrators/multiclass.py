@@ -7,14 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.binning.features import FeatureBins
-from mbct.binning.fit import distinct_numbers, fit_score_bins
+from mbct.binning.fit import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.joint import JointRows, boost_joint, softmax
+from mbct.boosting.masks import summed_steps
 from mbct.boosting.presets import preset
 from mbct.calibrators.inputs import TrainingData
 from mbct.calibrators.joined_rows import JoinedRows
-from mbct.calibrators.many_scores import ManyScores
+from mbct.calibrators.many_scores import ClassRows, ManyScores
 from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
 from mbct.engines.columns import Columns
 from mbct.engines.memory import Categorical, encode, fit_bins
@@ -71,78 +73,62 @@ class MulticlassCalibrator(ManyScores):
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def _fit_classes(
-        self,
-        columns: Columns,
-        names: list[str],
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-    ) -> None:
+    def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         if self.coupling not in ("joint", "one-vs-rest"):
             raise ParameterError(f"coupling={self.coupling!r} must be 'joint' or 'one-vs-rest'")
-        features = self._feature_names(columns, names)
         fit = self._fit_jointly if self.coupling == "joint" else self._fit_each
-        fit(columns, features, probabilities, code, weight)
+        fit(rows, code, weight)
 
-    def _fit_each(
-        self,
-        columns: Columns,
-        features: list[str],
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-    ) -> None:
+    def _fit_each(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         self.each_ = tuple(
-            self._one(features).fit_data(
-                TrainingData(columns, _score_name(k), probabilities[:, k], (code == k).astype(np.float64), weight)
+            self._one().fit_data(
+                TrainingData(rows.columns, _score_name(k), score, (code == k).astype(np.float64), weight)
             )
-            for k in range(probabilities.shape[1])
+            for k, score in enumerate(rows.probabilities.T)
         )
 
-    def _fit_jointly(
-        self,
-        columns: Columns,
-        features: list[str],
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-    ) -> None:
+    def _fit_jointly(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         given = {"max_trees": self.max_trees, "n_folds": self.n_folds, "rate": self.learning_rate}
         chosen = preset("default", {**given, "seed": self.random_state})
         if not isinstance(chosen.growth, HonestOptions):
             raise TypeError("the default preset grows honestly")
-        first, *others = fit_bins(
-            columns,
+        self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
+        with progress("growing calibration trees") as advance:
+            joint = self._joint_rows(rows, code, weight, chosen.growth)
+            self.trees_ = boost_joint(joint, chosen.growth, self._one()._threads(), lambda _: advance(1))
+
+    def _fit_bins(
+        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: BinningOptions
+    ) -> FeatureBins:
+        """Bins of the K scores, then of the features."""
+        first_score, *other_scores = rows.probabilities.T
+        first, *features = fit_bins(
+            rows.columns,
             _score_name(0),
-            features,
-            probabilities[:, 0],
+            self._one()._feature_names(rows.columns, _score_name(0)),
+            first_score,
             code.astype(np.float64),
             weight,
             self.categorical,
-            chosen.binning,
+            options,
         )
-        scores = [
-            fit_score_bins(_score_name(k), *distinct_numbers(probabilities[:, k], weight), chosen.binning)
-            for k in range(1, probabilities.shape[1])
+        others = [
+            fit_score_bins(_score_name(k), *distinct_numbers(score, weight), options)
+            for k, score in enumerate(other_scores, start=1)
         ]
-        self.bins_ = FeatureBins((first, *scores, *others))
-        rows = self._joint_rows(_with_scores(columns, probabilities), probabilities, code, weight, chosen.growth)
-        threads = self._one(features)._threads()
-        with progress("growing calibration trees") as advance:
-            self.trees_ = boost_joint(rows, chosen.growth, threads, lambda _: advance(1))
+        return FeatureBins((first, *others, *features))
+
+    def _encode(self, rows: ClassRows) -> CodeMatrix:
+        first_score, *other_scores = rows.probabilities.T
+        others = {_score_name(k): score for k, score in enumerate(other_scores, start=1)}
+        return encode(Columns({**rows.columns.by_name, **others}, rows.columns.n_rows), self.bins_, first_score)
 
     def _joint_rows(
-        self,
-        columns: Columns,
-        probabilities: FloatArray,
-        code: npt.NDArray[np.intp],
-        weight: FloatArray,
-        options: HonestOptions,
+        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: HonestOptions
     ) -> JointRows:
         """Equal rows joined, in an order that their content decides, and spread over folds copy by copy."""
-        codes = encode(columns, self.bins_, probabilities[:, 0])
-        matrix = np.column_stack([codes, _log_scores(probabilities)])
+        codes = self._encode(rows)
+        matrix = np.column_stack([codes, _log_scores(rows.probabilities)])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
         half, nothing = np.full(len(joined), 0.5), np.zeros(len(joined))
         spread = thin(Sums.of_rows(half, nothing, joined.weight), options.n_folds, options.seed)
@@ -157,28 +143,25 @@ class MulticlassCalibrator(ManyScores):
             np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
         )
 
-    def _calibrate_classes(self, columns: Columns, probabilities: FloatArray) -> FloatArray:
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
         if self.coupling == "one-vs-rest":
+            scores = rows.probabilities.T
             each = np.column_stack(
-                [c.calibrate_columns(columns, probabilities[:, k]) for k, c in enumerate(self.each_)]
+                [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
             )
             total = each.sum(axis=1, keepdims=True)
             return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
-        z = _log_scores(probabilities)
-        if not any(self.trees_):
-            return softmax(z)
-        codes = encode(_with_scores(columns, probabilities), self.bins_, probabilities[:, 0])
-        for k, trees in enumerate(self.trees_):
-            for tree in trees:
-                z[:, k] += tree.step[tree.apply(codes)]
+        z = _log_scores(rows.probabilities)
+        if any(self.trees_):
+            codes = self._encode(rows)
+            for k, trees in enumerate(self.trees_):
+                z[:, k] += summed_steps(trees, codes, self.bins_.n_codes)
         return softmax(z)
 
-    def _feature_names(self, columns: Columns, scores: list[str]) -> list[str]:
-        return self._one(self.features)._feature_names(columns.without(*(s for s in scores if s in columns)), "")
-
-    def _one(self, features: Sequence[str | int] | None) -> MBCTCalibrator:
+    def _one(self) -> MBCTCalibrator:
+        """The calibrator of one class against the rest, not fitted."""
         return MBCTCalibrator(
-            features=features,
+            features=self.features,
             categorical=self.categorical,
             max_trees=self.max_trees,
             learning_rate=self.learning_rate,
@@ -206,7 +189,7 @@ class MulticlassCalibrator(ManyScores):
         self.trees_ = tuple(tuple(CalibrationTree.from_dict(t, n_codes) for t in trees) for trees in state["trees"])
 
     def _restored(self, state: dict[str, Any]) -> MBCTCalibrator:
-        one = self._one(self.features)
+        one = self._one()
         one._remember(state["score"], state["columns"])
         one._restore(state)
         return one
@@ -214,11 +197,6 @@ class MulticlassCalibrator(ManyScores):
 
 def _score_name(k: int) -> str:
     return f"score of class {k}"
-
-
-def _with_scores(columns: Columns, probabilities: FloatArray) -> Columns:
-    scores = {_score_name(k): probabilities[:, k] for k in range(1, probabilities.shape[1])}
-    return Columns({**columns.by_name, **scores}, columns.n_rows)
 
 
 def _log_scores(probabilities: FloatArray) -> FloatArray:
