@@ -48,8 +48,8 @@ def killed_at(step: int) -> None:
 
     seen = 0
 
-    def dying(function):  # type: ignore[no-untyped-def]
-        def wrapped(*args, **kwargs):  # type: ignore[no-untyped-def]
+    def dying(function):
+        def wrapped(*args, **kwargs):
             nonlocal seen
             seen += 1
             if seen == step:

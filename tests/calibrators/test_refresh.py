@@ -151,7 +151,7 @@ def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
         ({"calibrator": MBCTCalibrator(features=["q"])}, DataError, "the cells are coded by"),
     ],
 )
-def test_impossible_refreshes_are_refused(tmp_path: Path, arguments, error, message) -> None:  # type: ignore[no-untyped-def]
+def test_impossible_refreshes_are_refused(tmp_path: Path, arguments, error, message) -> None:
     store, _ = _store(tmp_path / "store", [1.0, 1.0])
     with pytest.raises(error, match=message):
         mbct.refresh(store, **arguments)

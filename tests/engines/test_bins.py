@@ -31,12 +31,12 @@ def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Pat
     exact = fit_bins(frame, score="p", label="y", options=options)
     found = fit_bins_of_rows(rows, "p", ["x"], "auto", options, most_distinct=1000)
     for bins, values in zip(found, (frame["p"], frame["x"]), strict=True):
-        assert 8 <= len(bins.edges) <= 15  # type: ignore[union-attr]
+        assert 8 <= len(bins.edges) <= 15
         reference = next(b for b in exact if b.name == bins.name)
-        shares = [np.searchsorted(np.sort(values.to_numpy()), b.edges) / n for b in (bins, reference)]  # type: ignore[union-attr]
+        shares = [np.searchsorted(np.sort(values.to_numpy()), b.edges) / n for b in (bins, reference)]
         for share in shares[0]:
             assert np.abs(shares[1] - share).min() < 0.02 or share > 0.6
-    assert 0.0 < found[1].edges[0] < 0.2  # type: ignore[union-attr]  # zero has a bin of its own
+    assert 0.0 < found[1].edges[0] < 0.2  # zero has a bin of its own
 
 
 def test_quantiles_of_sorted_columns_do_not_hang_on_engine_threads_or_run(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_quantiles_of_sorted_columns_do_not_hang_on_engine_threads_or_run(tmp_pa
         found.append(fit_bins_of_rows(rows, "p", ["x"], "auto", BinningOptions(), most_distinct=1000))
     assert len(set(found)) == 1
     in_order = np.sort(frame["x"].to_numpy())
-    edges = np.searchsorted(in_order, found[0][1].edges) / n  # type: ignore[union-attr]
+    edges = np.searchsorted(in_order, found[0][1].edges) / n
     np.testing.assert_allclose(edges, np.arange(1, 128) / 128, atol=1 / 4096)
 
 

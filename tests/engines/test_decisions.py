@@ -64,4 +64,4 @@ def test_scores_of_random_models_agree(seed: int, pattern: Pattern) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
     relation = duckdb.connect().from_arrow(rows.to_arrow())
     table = pl.from_arrow(score(relation, model).to_arrow_table())
-    np.testing.assert_allclose(table["calibrated"].to_numpy(), expected, rtol=0, atol=1e-12)  # type: ignore[index]
+    np.testing.assert_allclose(table["calibrated"].to_numpy(), expected, rtol=0, atol=1e-12)

@@ -33,14 +33,14 @@ def test_files_are_opened_by_their_name(tmp_path: Path, name: str) -> None:
     for data in (path, str(path)):
         assert is_lazy(data)
         assert fit_bins(data, **COLUMNS) == bins
-        assert aggregate(data, bins, label="y").sums.pred.tolist() == sums  # type: ignore[arg-type]
+        assert aggregate(data, bins, label="y").sums.pred.tolist() == sums
 
 
 def test_a_glob_opens_all_files(tmp_path: Path) -> None:
     FRAME[:2].write_parquet(tmp_path / "a.parquet")
     FRAME[2:].write_parquet(tmp_path / "b.parquet")
     bins, sums = _expected()
-    found = aggregate(str(tmp_path / "*.parquet"), bins, label="y")  # type: ignore[arg-type]
+    found = aggregate(str(tmp_path / "*.parquet"), bins, label="y")
     assert found.sums.pred.tolist() == pytest.approx(sums, rel=1e-12)
 
 

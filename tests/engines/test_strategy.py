@@ -23,7 +23,7 @@ def _prepared(path: Path, **changes: Any) -> Any:
         "strategy": "auto",
         "level_wise": True,
     }
-    with prepare(open_source(pl.scan_parquet(path)), **(arguments | changes)) as prepared:  # type: ignore[arg-type]
+    with prepare(open_source(pl.scan_parquet(path)), **(arguments | changes)) as prepared:
         return prepared.grown_on
 
 

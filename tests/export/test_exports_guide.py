@@ -28,8 +28,14 @@ def blocks(language: str) -> str:
 def test_the_examples_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for package in ("duckdb", "onnxruntime", "lightgbm", "click"):
-        pytest.importorskip(package)
+    needed = {
+        "duckdb": "'mbct[cli]'",
+        "onnxruntime": "onnxruntime",
+        "lightgbm": "'mbct[lightgbm]'",
+        "click": "'mbct[cli]'",
+    }
+    for package, extra in needed.items():
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install {extra}")
     monkeypatch.chdir(tmp_path)
     for line in blocks("console").splitlines():
         command = line.removeprefix("$ mbct ").split()

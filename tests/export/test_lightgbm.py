@@ -12,7 +12,7 @@ from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.lightgbm import coded_features, from_raw_score, lightgbm_matrix
 
-lightgbm = pytest.importorskip("lightgbm")
+lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed: pip install 'mbct[lightgbm]'")
 
 
 def table(columns: dict[str, list[Any]]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def test_rows_get_the_same_probability(seed: int, pattern: Any) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=25)
 def test_treelite_loads_the_same_text(seed: int, pattern: Any) -> None:
-    treelite = pytest.importorskip("treelite")
+    treelite = pytest.importorskip("treelite", reason="treelite is not installed: pip install treelite")
     model = random_model(seed, pattern, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     booster = lightgbm.Booster(model_str=export_model(model, "lightgbm"))
@@ -54,7 +54,7 @@ def test_treelite_loads_the_same_text(seed: int, pattern: Any) -> None:
 
 
 def test_treelite_reads_the_file_without_lightgbm(tmp_path: Path) -> None:
-    treelite = pytest.importorskip("treelite")
+    treelite = pytest.importorskip("treelite", reason="treelite is not installed: pip install treelite")
     model = wide_model(4, n_trees=5)
     columns = random_rows(4, model, 300)
     path = tmp_path / "model.txt"

@@ -13,7 +13,7 @@ from mbct.errors import MissingDependencyError, ParameterError
 from mbct.export import export_model
 from mbct.export.onnx import onnx_inputs
 
-onnxruntime = pytest.importorskip("onnxruntime")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime")
 MISSING = "<missing>"
 
 
@@ -66,7 +66,7 @@ def test_equal_models_give_equal_bytes() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_no_constant_is_left_unused(seed: int) -> None:
-    onnx = pytest.importorskip("onnx")
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed: pip install 'mbct[onnx]'")
     model = random_model(seed, n_trees=1, n_features=1)
     graph = onnx.load_from_string(export_model(model, "onnx", missing_text=MISSING)).graph
     assert {constant.name for constant in graph.initializer} <= {name for node in graph.node for name in node.input}

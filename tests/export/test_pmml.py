@@ -16,7 +16,7 @@ from mbct.export import export_model
 
 @pytest.fixture(scope="module")
 def evaluator() -> Iterator[Any]:
-    pypmml = pytest.importorskip("pypmml")
+    pypmml = pytest.importorskip("pypmml", reason="pypmml is not installed: pip install pypmml")
     if shutil.which("java") is None:
         pytest.skip("the PMML evaluator needs Java")
     yield pypmml.Model

@@ -191,7 +191,7 @@ def test_the_outline_tells_every_node_and_the_losses_of_the_fit() -> None:
 @pytest.mark.parametrize("pattern", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_replay_ends_at_the_loss_of_the_whole_tree(pattern: str, seed: int) -> None:
-    model = random_model(seed, pattern, n_trees=1)  # type: ignore[arg-type]
+    model = random_model(seed, pattern, n_trees=1)
     frame = random_rows(seed, model, 500)
     columns = read_columns({name: np.array(values, dtype=object) for name, values in frame.items()})
     p = np.array(frame["score"])

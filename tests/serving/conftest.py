@@ -121,7 +121,7 @@ class Service:
 def redis_server(tmp_path):
     if shutil.which("redis-server") is None:
         pytest.skip("redis-server is not installed (Debian package redis-server)")
-    pytest.importorskip("redis")
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     folder = tmp_path / "redis"
     folder.mkdir()
     server = RedisServer(folder)
@@ -132,7 +132,7 @@ def redis_server(tmp_path):
 @pytest.fixture
 def start_service(tmp_path):
     """Start services that are stopped at the end."""
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'mbct[serve]'")
     started = []
 
     def start(arguments, port=None, **settings):
@@ -148,7 +148,7 @@ def start_service(tmp_path):
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     """One service with a random model, shared by a module's tests; ``service.model`` is its ensemble."""
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'mbct[serve]'")
     folder = tmp_path_factory.mktemp("service")
     model = random_model(1, n_trees=4)
     (folder / "model.json").write_bytes(content_of(model))

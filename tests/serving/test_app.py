@@ -17,7 +17,7 @@ from mbct.boosting.rules import rules_as_dicts
 from mbct.serving.batch import BatchScorer
 from mbct.serving.cache import version_of
 
-pa = pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
 
 
 @pytest.fixture(scope="module")

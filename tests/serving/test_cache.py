@@ -146,7 +146,7 @@ def test_redis_killed_loses_no_published_version(cache, redis_server):
 
 
 def test_bad_names_and_addresses_are_refused():
-    pytest.importorskip("redis")
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     with pytest.raises(ParameterError, match="name='a b'"):
         ModelCache("redis://127.0.0.1", "a b")
     with pytest.raises(ParameterError, match="address is not understood"):

@@ -156,7 +156,7 @@ def test_corrupt_content_in_redis_is_refused(redis_server, content, caplog):
 
 
 def test_without_redis_the_last_good_copy_serves(content, tmp_path, caplog):
-    pytest.importorskip("redis")
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     copy = tmp_path / "last-good.json"
     copy.write_bytes(content(random_model(1)))
     follower = Follower(RedisSource(ModelCache("redis://127.0.0.1:1")), poll_seconds=0.05, last_good=copy)

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from mbct.serving.openapi import document
 from mbct.serving.options import Limits
 
-schemathesis = pytest.importorskip("schemathesis")
+schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed: pip install schemathesis")
 
 ROUTES = set(document(None, Limits(), token=False)["paths"]) - {"/openapi.json"}
 """All but the document itself, which schemathesis leaves out."""

@@ -14,7 +14,9 @@ CHROMIUM = shutil.which("chromium")
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (Debian package chromium)")
     with playwright.sync_playwright() as running:

@@ -231,7 +231,7 @@ def test_it_starts_without_a_model_in_redis_and_takes_the_first(start_service, r
 
 
 def test_a_bad_start_is_one_clear_error(tmp_path, model_file):
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install 'mbct[serve]'")
     with pytest.raises(StorageError, match="cannot read"):
         serve(tmp_path / "absent.json")
     bad = tmp_path / "bad.json"

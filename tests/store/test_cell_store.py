@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(tmp_path / "store") if request.param == "local" else f"memory://{tmp_path.name}/store"
 
 
-def _count(cells) -> float:  # type: ignore[no-untyped-def]
+def _count(cells) -> float:
     return float(cells.total.count)
 
 
@@ -188,7 +188,7 @@ def test_old_manifests_are_tidied_away(tmp_path: Path) -> None:
 def test_impossible_windows_are_refused(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
     store = _filled(tmp_path / "store", n_days=1)
     with pytest.raises(DataError, match=message):
-        store.window(**arguments)  # type: ignore[arg-type]
+        store.window(**arguments)
 
 
 def test_an_empty_store_says_so(tmp_path: Path) -> None:

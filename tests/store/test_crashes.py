@@ -20,7 +20,7 @@ N_BATCHES = 5
 
 def _expected(numbers: list[int]) -> tuple[float, float, float]:
     totals = [batch_of(number).total for number in numbers]
-    return tuple(float(sum(getattr(t, name) for t in totals)) for name in ("count", "label", "pred"))  # type: ignore[return-value]
+    return tuple(float(sum(getattr(t, name) for t in totals)) for name in ("count", "label", "pred"))
 
 
 def _totals(store: CellStore) -> tuple[float, float, float]:
@@ -75,7 +75,7 @@ class Nursery:
 
 
 @pytest.fixture(scope="module")
-def nursery():  # type: ignore[no-untyped-def]
+def nursery():
     started = Nursery()
     yield started
     started.close()

@@ -8,7 +8,7 @@ from mbct.stats.logodds import logit
 from mbct.store.judgement import compare_on_cells, log_odds_of_cells, metrics_of_cells
 
 
-def _rows(model, n=400):  # type: ignore[no-untyped-def]
+def _rows(model, n=400):
     rng = np.random.default_rng(3)
     codes = np.column_stack([rng.integers(0, k, n) for k in model.bins.n_codes]).astype(model.bins.code_type)
     y_prob = rng.uniform(0.01, 0.6, n)
@@ -18,7 +18,7 @@ def _rows(model, n=400):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("pattern", ["odds", "linear"])
 def test_cells_of_one_score_are_judged_as_their_rows(pattern: str) -> None:
-    model = random_model(1, pattern)  # type: ignore[arg-type]
+    model = random_model(1, pattern)
     codes, y_prob, y_true = _rows(model)
     cells = build_cells(codes, y_prob, y_true, None, model.bins, "row")
     calibrated = np.clip(model.calibrate_codes(codes, y_prob), 1e-9, 1 - 1e-9)

@@ -8,11 +8,11 @@ from mbct.store.place import LocalPlace, RemotePlace, open_place
 
 
 @pytest.fixture(params=["local", "memory"])
-def place(request: pytest.FixtureRequest, tmp_path: Path):  # type: ignore[no-untyped-def]
+def place(request: pytest.FixtureRequest, tmp_path: Path):
     return open_place(tmp_path / "place" if request.param == "local" else f"memory://{tmp_path.name}/place")
 
 
-def test_files_are_written_listed_and_removed(place) -> None:  # type: ignore[no-untyped-def]
+def test_files_are_written_listed_and_removed(place) -> None:
     assert place.names("a") == []
     place.write("a/b/one", b"1")
     place.write("a/two", b"2")
@@ -27,7 +27,7 @@ def test_files_are_written_listed_and_removed(place) -> None:  # type: ignore[no
         place.read("a/two")
 
 
-def test_a_file_is_created_only_once(place) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_is_created_only_once(place) -> None:
     assert place.create("x/one", b"first")
     assert not place.create("x/one", b"second")
     assert place.read("x/one") == b"first"

@@ -85,7 +85,7 @@ class CalibrationEnsemble:
         if len(codes) <= _ROWS_AT_ONCE:
             return self.apply_steps(y_prob, self.total_step(codes))
         calibrated = np.empty(len(codes))
-        self.masks  # noqa: B018  compiled once, before the threads ask for it
+        self.masks  # noqa: B018 - compiled once, before the threads ask for it
 
         def calibrate_part(begin: int) -> None:
             part = slice(begin, begin + _ROWS_AT_ONCE)

@@ -46,7 +46,7 @@ class ScoreCalibrator(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))
 
-    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:  # noqa: ARG002
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:  # noqa: ARG002 - the score alone decides
         return self.map_(y_prob)
 
     def _state(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 _RESERVED = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()  # noqa: SIM905
+    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while""".split()  # noqa: SIM905 - plainer than a list of quoted words
 )
 """Keywords of C99, the only target whose identifiers can meet one."""
 

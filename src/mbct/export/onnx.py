@@ -31,7 +31,7 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "c
     frame.
     """
     try:
-        import onnx  # noqa: F401
+        import onnx  # noqa: F401 - only to see whether it is there
     except ImportError as error:
         raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
     _refuse_ambiguous(model, missing_text, output)

@@ -22,7 +22,7 @@ def _ece(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, bin_size: f
     return ece_of_rows(y_prob, y_true, weight, n_bins, 2.0)
 
 
-def _ece_sweep(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, bin_size: float) -> float:  # noqa: ARG001
+def _ece_sweep(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, bin_size: float) -> float:  # noqa: ARG001 - every RowLoss takes it
     return ece_sweep_of_rows(y_prob, y_true, weight, 2.0)
 
 

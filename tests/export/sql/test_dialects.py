@@ -12,7 +12,7 @@ from mbct.export import export_model
 from mbct.export.sql import DIALECTS, FORMS
 from mbct.export.sql.dialects import dialect_of
 
-sqlglot = pytest.importorskip("sqlglot")
+sqlglot = pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install sqlglot")
 PARSERS = {name: "tsql" if name == "sqlserver" else name for name in DIALECTS}
 
 

@@ -47,7 +47,7 @@ def query(model: CalibrationEnsemble, dialect: str, form: str) -> tuple[str, str
 
 
 def score_in_duckdb(model: CalibrationEnsemble, rows: Rows, form: str) -> np.ndarray[Any, Any]:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'mbct[cli]'")
     with duckdb.connect() as connection:
         connection.execute(create_table(model, "duckdb"))
         values = as_tuples(model, rows)
@@ -72,7 +72,7 @@ def score_in_sqlite(model: CalibrationEnsemble, rows: Rows, form: str) -> np.nda
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[Any]:
     """A connection to a server of our own, on a socket in a temporary folder."""
-    psycopg = pytest.importorskip("psycopg")
+    psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'psycopg[binary]'")
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin")) if Path("/usr/lib/postgresql").exists() else []
     found = shutil.which("initdb")
     folder = programs[-1] if programs else Path(found).parent if found else None
@@ -115,7 +115,7 @@ def score_in_postgres(postgres: Any) -> Score:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    sql = pytest.importorskip("pyspark.sql")
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     folder = tmp_path_factory.mktemp("spark")
@@ -250,7 +250,7 @@ def test_a_missing_prediction_is_null(postgres: Any, spark: Any) -> None:
 @pytest.mark.parametrize("form", ["expression", "select"])
 def test_nan_in_parquet_is_missing_whatever_its_statistics_say(tmp_path: Path, form: str) -> None:
     """Parquet statistics leave NaN out: DuckDB believes them, and decides comparisons without looking at the rows."""
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed: pip install 'mbct[cli]'")
     rng = np.random.default_rng(0)
     table = pa.table(
         {

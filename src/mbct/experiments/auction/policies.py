@@ -54,7 +54,7 @@ class NightlyIsotonic:
         self.logs: deque[Any] = deque(maxlen=WINDOW_DAYS)
         self.model = make("isotonic")
 
-    def learn(self, day: date, log: Any) -> None:  # noqa: ARG002
+    def learn(self, day: date, log: Any) -> None:  # noqa: ARG002 - every Policy takes it
         """Take the new rows into the window and refit."""
         self.logs.appendleft(log)
         weights = [np.full(len(old), 0.5 ** (age / HALF_LIFE_DAYS)) for age, old in enumerate(self.logs)]
