@@ -18,7 +18,8 @@ import pandas as pd
 
 from mbct import MBCTCalibrator
 from mbct.progress import progress
-from quality import METHODS, fit_and_calibrate, row_losses
+from quality import fit_and_calibrate, row_losses
+from quality_page import METHODS, kept_results
 
 OUT = Path("docs/benchmarks")
 SIZES = (5_000, 20_000, 50_000)
@@ -157,7 +158,7 @@ def main() -> None:
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     kept = OUT / "known-truth.jsonl"
-    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    done = kept_results(kept)
     seen = {(r["part"], r["seed"], r["method"]) for r in done}
     peers = [m for m in METHODS if m not in ("mbct full", "mbct compact")]
     with progress("known truth", arguments.harm_seeds + arguments.truth_seeds) as advance, kept.open("a") as log:

@@ -3,8 +3,8 @@
     python benchmarks/quality.py --data ../shared/data --seeds 5
 
 Each run splits a data set into thirds: one trains the base predictor, one the calibrators, one judges them. Results are
-kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; table and
-plot are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
+kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; the page,
+its plot and README's table are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
 """
 
 import argparse
@@ -23,11 +23,10 @@ from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
 from mbct.metrics import field_rce
 from mbct.progress import progress
+from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 
 OUT = Path("docs/benchmarks")
-METHODS = ("identity", "platt", "beta", "isotonic", "lightgbm", "lightgbm, 5 folds", "mcgrad", "mbct", "mbct full")
-METHODS += ("mbct compact",)
-OURS = "mbct"
+README = Path("README.md")
 
 
 def porto(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
@@ -211,91 +210,8 @@ def measure(name: str, kind: str, seed: int, methods: list[str], folder: Path) -
         }
 
 
-def table(results: pd.DataFrame) -> str:
-    """Mean log loss over seeds; in brackets the distance to MBCT in units of 1e-5 ± its standard error."""
-    lines = ["| data | base | seeds | " + " | ".join(METHODS) + " |", "|---|---|---|" + "---|" * len(METHODS)]
-    for (name, kind), group in results.groupby(["data", "base"], sort=False):
-        cells = []
-        best = group.groupby("method")["log_loss"].mean().min()
-        for method in METHODS:
-            rows = group[group["method"] == method]
-            if rows.empty:
-                cells.append("–")
-                continue
-            mean = rows["log_loss"].mean()
-            text = f"**{mean:.5f}**" if mean <= best + 1e-12 else f"{mean:.5f}"
-            if method != OURS:
-                error = np.sqrt((rows["standard_error"] ** 2).sum()) / len(rows)
-                text += f" ({1e5 * rows['minus_mbct'].mean():+.0f} ± {1e5 * error:.0f})"
-            seeds = rows["seed"].nunique()
-            cells.append(text if seeds == group["seed"].nunique() else f"{text}, {seeds} seed{'s' * (seeds > 1)}")
-        lines.append(f"| {name} | {kind} | {group['seed'].nunique()} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def kept_table(results: pd.DataFrame) -> str:
-    """What the default and the compact model keep of the full ensemble's held-out gain, and in how many rules."""
-    lines = ["| data | base | gain of full ×1e5 | default keeps | rules | compact keeps | rules | full's rules |"]
-    lines += ["|---|---|---|---|---|---|---|---|"]
-    for (name, kind), group in results.groupby(["data", "base"], sort=False):
-        mean = group.groupby("method")["log_loss"].mean()
-        rules = group.groupby("method")["rules"].mean()
-        gain = mean["identity"] - mean["mbct full"]
-        kept = {m: (mean["identity"] - mean[m]) / gain for m in ("mbct", "mbct compact")}
-        lines.append(
-            f"| {name} | {kind} | {1e5 * gain:.0f} | {kept['mbct']:.1%} | {rules['mbct']:,.0f} | "
-            f"{kept['mbct compact']:.1%} | {rules['mbct compact']:,.0f} | {rules['mbct full']:,.0f} |"
-        )
-    return "\n".join(lines)
-
-
-def side_table(results: pd.DataFrame) -> str:
-    """AUC and centred Field-RCE of the base and of the default preset, with the spread of their difference."""
-    lines = ["| data | base | AUC before | after | Field-RCE before | after | difference ± standard error |"]
-    lines += ["|---|---|---|---|---|---|---|"]
-    for (name, kind), group in results.groupby(["data", "base"], sort=False):
-        before, after = (group[group["method"] == m].set_index("seed") for m in ("identity", OURS))
-        difference = after["field_rce"] - before["field_rce"]
-        error = difference.std() / np.sqrt(len(difference)) if len(difference) > 1 else float("nan")
-        lines.append(
-            f"| {name} | {kind} | {before['auc'].mean():.4f} | {after['auc'].mean():.4f} | "
-            f"{before['field_rce'].mean():.4f} | {after['field_rce'].mean():.4f} | "
-            f"{difference.mean():+.4f} ± {error:.4f} |"
-        )
-    return "\n".join(lines)
-
-
-def draw(results: pd.DataFrame, path: Path) -> None:
-    """Each method's log loss above MBCT's, by data set and base."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "mbct"
-    import matplotlib.pyplot as plt
-
-    pairs = list(results.groupby(["data", "base"], sort=False).groups)
-    peers = [m for m in METHODS if not m.startswith("mbct") and (results["method"] == m).any()]
-    shape = (2, (len(pairs) + 1) // 2)
-    figure, axes = plt.subplots(*shape, figsize=(14, 6), layout="constrained", sharey=True, squeeze=False)
-    for axis, (name, kind) in zip(axes.T.flat, pairs, strict=False):
-        group = results[(results["data"] == name) & (results["base"] == kind)]
-        for position, method in enumerate(peers):
-            rows = group[group["method"] == method]
-            if rows.empty:
-                continue
-            error = 2 * np.sqrt((rows["standard_error"] ** 2).sum()) / len(rows)
-            axis.errorbar(1e5 * rows["minus_mbct"].mean(), position, xerr=1e5 * error, fmt="o", color="#0072b2", ms=5)
-        axis.axvline(0, color="black", linewidth=1)
-        axis.set_xscale("symlog", linthresh=30)
-        axis.set_title(f"{name}, {kind} base", fontsize=10, loc="left")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].set_yticks(range(len(peers)), peers)
-    figure.supxlabel("log loss above MBCT's, ×1e-5 (right of the line: worse than MBCT; bars: two standard errors)")
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main() -> None:
-    """Run what is missing, then write the table and the plot."""
+    """Run what is missing, then write the page, its plot and README's table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, default=5)
@@ -304,7 +220,7 @@ def main() -> None:
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     kept = OUT / "quality.jsonl"
-    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    done = kept_results(kept)
     seen = {(r["data"], r["base"], r["seed"], r["method"]) for r in done}
     runs = [(n, k, s) for s in range(arguments.seeds) for n in arguments.only for k in ("strong", "weak")]
     with progress("quality", len(runs)) as advance, kept.open("a") as log:
@@ -317,15 +233,8 @@ def main() -> None:
                     log.flush()
             advance(1)
     results = pd.DataFrame(done)
-    note = (
-        "Held-out log loss, mean over seeds; made by `python benchmarks/quality.py`, which goes on where it stopped "
-        "(`--seeds 0` only writes this page). In brackets: above MBCT's on the same seeds, ×1e-5, "
-        "± standard error. Bold is the lowest. A method that ran on fewer seeds says so; its mean is of those seeds."
-    )
-    page = [f"# Held-out quality\n\n{note}", table(results), "![distances](quality.svg)"]
-    if {"identity", "mbct full", "mbct compact"} <= set(results["method"]):
-        page += ["## What fewer rules keep", kept_table(results), "## Ranking and fields", side_table(results)]
-    (OUT / "quality.md").write_text("\n\n".join(page) + "\n")
+    (OUT / "quality.md").write_text(page(results))
+    README.write_text(with_table(README.read_text(), results))
     draw(results, OUT / "quality.svg")
     print(table(results))
 
