@@ -36,6 +36,14 @@ def test_the_mean_of_the_ends_is_the_theorem_s_interval_of_each_bin(options):
         assert upper[rows] == pytest.approx(np.clip(expected[1] * calibrated[rows], 0, 1), rel=1e-6, abs=1e-12)
 
 
+def all_bins_hold(node, *values):
+    """Whether the mean truth of each bin lies between the means of its lower and upper ends."""
+    size = np.bincount(node)
+    present = size > 0
+    truth, low, high = (np.bincount(node, v)[present] / size[present] for v in values)
+    return bool(np.all((low <= truth) & (truth <= high)))
+
+
 @pytest.mark.parametrize("options", [{"size": "compact"}, {"preset": "paper"}])
 def test_coverage_by_simulation(options):
     """All bins at once hold in at least 1 − α of the samples: here 40 fits, each judged on 100,000 fresh rows."""
@@ -45,11 +53,54 @@ def test_coverage_by_simulation(options):
         model = fit(biased_clicks(seed, 4_000).frame, max_trees=8, **options)
         _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
         node, _ = bins_of_rows(model, fresh.frame)
-        size = np.bincount(node)
-        present = size > 0
-        truth, low, high = (np.bincount(node, v)[present] / size[present] for v in (fresh.truth, lower, upper))
-        held += bool(np.all((low <= truth) & (truth <= high)))
+        held += all_bins_hold(node, fresh.truth, lower, upper)
     assert held >= 38
+
+
+PRESETS = [{"preset": "default"}, {"preset": "fast"}, {"preset": "paper"}]
+
+
+def with_fewer_negatives(data, rate, seed):
+    kept = (data.y == 1) | (np.random.default_rng(seed).random(len(data.y)) < rate)
+    return data.frame[kept].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("options", PRESETS)
+def test_with_sampled_negatives_the_interval_of_a_bin_is_that_of_its_sampled_rows_brought_back(options):
+    """Sampling multiplies the odds of a bin's rate by 1/r, so the theorem's ends come back by the odds times r."""
+    rate = 0.2
+    sample = with_fewer_negatives(biased_clicks(4, 60_000), rate, seed=4)
+    model = fit(sample, negative_rate=rate, **options)
+    calibrated, lower, upper = model.calibrate(sample, return_bounds=True)
+    node, n_bins = bins_of_rows(model, sample)
+    assert n_bins > 1
+    y = sample["y"].to_numpy()
+    stands_for = np.where(y == 1, 1.0, 1.0 / rate)
+    for b in np.unique(node):
+        rows = node == b
+        label_rate = y[rows].mean()
+        bound = float(label_rate_bound(label_rate, rows.sum(), n_bins, model.alpha))
+        ends = np.clip([label_rate - bound, label_rate + bound], 0.0, 1.0)
+        low, high = ends * rate / (ends * rate + 1.0 - ends)
+        # The paper's multipliers make prediction and label rate agree in every bin, but for what is cut off at 1.
+        paper = options["preset"] == "paper"
+        mean = np.average(y[rows] if paper else calibrated[rows], weights=stands_for[rows])
+        assert lower[rows] == pytest.approx(np.clip(low / mean * calibrated[rows], 0, 1), rel=1e-6, abs=1e-12)
+        assert upper[rows] == pytest.approx(np.clip(high / mean * calibrated[rows], 0, 1), rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("options", PRESETS)
+def test_coverage_with_sampled_negatives(options):
+    """The rates of the population, not of the sample, lie between the means of the ends of each bin."""
+    fresh, rate = biased_clicks(999, 50_000), 0.2
+    held = 0
+    for seed in range(20):
+        sample = with_fewer_negatives(biased_clicks(seed, 10_000), rate, seed)
+        model = fit(sample, negative_rate=rate, max_trees=8, **options)
+        _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
+        node, _ = bins_of_rows(model, fresh.frame)
+        held += all_bins_hold(node, fresh.truth, lower, upper)
+    assert held >= 19
 
 
 def test_more_rows_make_the_intervals_narrower():

@@ -23,7 +23,11 @@ BIN_SUMS = ("count", "label", "pred")
 
 @dataclass(frozen=True, eq=False)
 class BinBounds:
-    """Rows, positives and summed calibrated predictions of each node of the tree whose leaves are the bins."""
+    """Rows and positives of each node of the tree whose leaves are the bins, and its summed calibrated predictions.
+
+    Rows are those the theorem counts: where negatives were sampled, the sampled ones. Predictions are summed over the
+    population, in which a kept negative stands for those that were left out.
+    """
 
     count: FloatArray
     label: FloatArray
@@ -35,17 +39,17 @@ class BinBounds:
         """[ŷ_b − ε_b, ŷ_b + ε_b], equation (bound_eq), handed to the rows of bin b in proportion to their prediction.
 
         The mean over a bin of the lower ends is ŷ_b − ε_b, that of the upper ends ŷ_b + ε_b: with probability 1 − α
-        the true rate of every bin lies between them. Where only a share ``negative_rate`` of the negatives was kept,
-        that is said of the sampled rows, and both ends are brought back to the population.
+        the true rate of every bin lies between them. Where only a share r = ``negative_rate`` of the negatives was
+        kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population over r; so
+        both ends are brought back by the odds before they are handed out.
         """
         label_rate = np.divide(self.label, self.count, out=np.zeros_like(self.count), where=self.count > 0)
         bound = label_rate_bound(label_rate, self.count, n_bins, alpha)
-        low, high = np.maximum(label_rate - bound, 0.0), np.minimum(label_rate + bound, 1.0)
-        mean = np.divide(self.pred, self.count, out=np.ones_like(self.count), where=self.count > 0)
-        sampled = odds_scaled(calibrated, 1.0 / negative_rate)
-        ends = (np.clip(end[node] / np.maximum(mean[node], 1e-12) * sampled, 0.0, 1.0) for end in (low, high))
-        lower, upper = (odds_scaled(end, negative_rate) for end in ends)
-        return lower, upper
+        ends = np.maximum(label_rate - bound, 0.0), np.minimum(label_rate + bound, 1.0)
+        population = self.label + (self.count - self.label) / negative_rate
+        mean = np.divide(self.pred, population, out=np.ones_like(population), where=population > 0)
+        lower, upper = (odds_scaled(end, negative_rate) / np.maximum(mean, 1e-12) for end in ends)
+        return np.clip(lower[node] * calibrated, 0.0, 1.0), np.clip(upper[node] * calibrated, 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -78,12 +82,13 @@ def bin_of(model: CalibrationEnsemble, codes: CodeMatrix) -> tuple[IntArray, int
 
 
 def bounds_of_cells(model: CalibrationEnsemble, cells: Cells, negative_rate: float = 1.0) -> BinBounds:
-    """Sums of each bin of an "odds" ensemble under its predictions, as they stand among the sampled rows."""
-    log_odds = cells.sums.logit / cells.sums.count + model.total_step(cells.codes) - np.log(negative_rate)
+    """Sums of each bin of an "odds" ensemble; ``negative_rate`` of the negatives are among the cells' rows."""
+    log_odds = cells.sums.logit / cells.sums.count + model.total_step(cells.codes)
+    population = cells.sums.label + (cells.sums.count - cells.sums.label) / negative_rate
     tree = bin_tree(model)
     node, _ = bin_of(model, cells.codes)
     n_nodes = 1 if tree is None else tree.n_nodes
-    amounts = (cells.sums.count, cells.sums.label, cells.sums.count * sigmoid(log_odds))
+    amounts = (cells.sums.count, cells.sums.label, population * sigmoid(log_odds))
     columns = [np.bincount(node, amount, n_nodes).astype(np.float64) for amount in amounts]
     if tree is not None:
         for inner in range(n_nodes - 1, -1, -1):
@@ -93,12 +98,17 @@ def bounds_of_cells(model: CalibrationEnsemble, cells: Cells, negative_rate: flo
     return BinBounds(*(rounded(column) for column in columns))
 
 
-def bounds_of_tree(model: CalibrationEnsemble, total: Callable[[], FloatArray]) -> BinBounds:
+def bounds_of_tree(
+    model: CalibrationEnsemble, total: Callable[[], FloatArray], negative_rate: float = 1.0
+) -> BinBounds:
     """Sums of each bin of a "linear" ensemble, which its last tree holds itself; without trees all rows are one bin.
 
-    ``total`` finds count, label and prediction of all rows; it is asked only where there is no tree.
+    ``total`` finds count, label and prediction of all rows; it is asked only where there is no tree. These count a kept
+    negative 1/``negative_rate`` times; the theorem counts it once.
     """
     tree = bin_tree(model)
     if tree is None:
-        return BinBounds(*rounded(total()).reshape(len(BIN_SUMS), 1))
-    return BinBounds(tree.count, tree.label, rounded(np.minimum(tree.pred * tree.step, tree.count)))
+        count, label, pred = rounded(total()).reshape(len(BIN_SUMS), 1)
+    else:
+        count, label, pred = tree.count, tree.label, rounded(np.minimum(tree.pred * tree.step, tree.count))
+    return BinBounds(rounded(label + (count - label) * negative_rate), label, pred)

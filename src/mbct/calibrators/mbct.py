@@ -169,8 +169,7 @@ class MBCTCalibrator(Calibrator):
         if not return_bounds:
             return calibrated
         node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
-        rate = 1.0 if self.preset == "paper" else self.negative_rate
-        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, rate)
+        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_rate)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
@@ -222,7 +221,7 @@ class MBCTCalibrator(Calibrator):
     def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
         """Take the paper's trees, whether they grew on cells or in an engine."""
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
-        self.bounds_ = bounds_of_tree(self.model_, total)
+        self.bounds_ = bounds_of_tree(self.model_, total, self.negative_rate)
 
     def _wishes(self) -> Wishes:
         return Wishes(self.size, self.order, self.negative_rate)  # type: ignore[arg-type]
