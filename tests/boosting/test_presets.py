@@ -29,3 +29,18 @@ def test_fast_takes_the_options_of_the_default_and_none_of_the_paper():
     assert PRESETS["fast"].pattern == PRESETS["default"].pattern
     with pytest.raises(ParameterError, match="max_depth=3 has no meaning with preset='fast'"):
         preset("fast", {"max_depth": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("default", {"max_trees": "many"}, "max_trees='many' is text: pass a number"),
+        ("fast", {"rate": "0.1"}, "learning_rate='0.1' is text: pass a number"),
+        ("default", {"number_bins": "64"}, "number_bins='64' is text: pass a number"),
+        ("paper", {"alpha": "low"}, "alpha='low' is text: pass a number"),
+        ("paper", {"min_bin_size": "bounds"}, "min_bin_size='bounds' must be at least 2 rows, or 'bound'"),
+    ],
+)
+def test_text_where_a_number_belongs_is_named(name, given, message):
+    with pytest.raises(ParameterError, match=message):
+        preset(name, given)

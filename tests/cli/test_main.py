@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mbct import __version__
+from mbct.calibrators import DirichletCalibrator
 from mbct.cli.main import COMMANDS
 from terminal import ENTRY_POINT, mbct, mbct_on_terminal
 
@@ -108,3 +110,32 @@ def test_interruption_leaves_nothing_behind(folder: Path, tmp_path: Path):
     assert err.decode().strip() == "mbct: interrupted"
     assert list(tmp_path.iterdir()) == [work]
     assert list(work.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["compare", "x.csv"], ["advise", "x.csv"], ["reproduce", "all"], ["simulate"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_negative_seed_is_refused_by_name(arguments: list[str], tmp_path: Path):
+    done = mbct(*arguments, "--seed", "-1", cwd=tmp_path)
+    assert done.code == 2
+    assert "--seed" in done.err
+    assert "unexpected" not in done.err
+
+
+def test_settings_that_a_method_lacks_are_named(tmp_path: Path):
+    done = mbct("refresh", "--store", "store", "--set", "trees=3", cwd=tmp_path)
+    assert done.code == 2
+    assert "method 'mbct' has no parameter 'trees'; it has alpha, " in done.err
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report"])
+def test_a_model_of_many_classes_is_for_python_alone(command: str, tmp_path: Path):
+    scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
+    DirichletCalibrator().fit(scores, np.arange(60) % 3).save(tmp_path / "many.json")
+    model = ["--model", "many.json"] if command == "evaluate" else ["many.json"]
+    output = [] if command == "evaluate" else ["-o", "out.html"]
+    done = mbct(command, *model, "x.csv", *output, cwd=tmp_path)
+    assert done.code == 2
+    assert "many.json calibrates 3 classes at once" in done.err

@@ -29,3 +29,17 @@ def test_a_method_without_rules(folder: Path):
     done = mbct("rules", "isotonic.json", cwd=folder)
     assert done.code == 2
     assert "holds a 'isotonic' calibrator, which has no rules" in done.err
+
+
+def test_a_model_without_trees_is_an_empty_list_of_rules(folder: Path):
+    unchanged = load_model(folder / "paper.json")
+    unchanged.model_ = unchanged.model_.with_trees(())
+    unchanged.save(folder / "unchanged.json")
+    assert json.loads(mbct("rules", "unchanged.json", "--json", cwd=folder).out) == []
+    assert "returned as they are" in mbct("rules", "unchanged.json", cwd=folder).out
+
+
+def test_trees_are_no_json(folder: Path):
+    done = mbct("rules", "paper.json", "--as-tree", "--json", cwd=folder)
+    assert done.code == 2
+    assert "--as-tree and --json exclude each other" in done.err

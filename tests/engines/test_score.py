@@ -121,3 +121,15 @@ def test_what_cannot_be_scored_is_named() -> None:
     text = pl.LazyFrame({"score": ["0.5"], "site": ["a"]})
     with pytest.raises(DataError, match="column 'score' must be numeric"):
         score(text, model)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_a_missing_prediction_in_memory_stays_missing(frame: type) -> None:
+    model = random_model(5)
+    rows = pl.DataFrame(random_rows(5, model, 30), strict=False)
+    expected = calibrated(read_columns(rows), model)
+    columns = {name: rows[name].to_list() for name in rows.columns}
+    columns["score"][7] = None
+    found = pl.Series(score(frame(columns), model)["calibrated"].to_list()).fill_nan(None)
+    assert found.is_null().to_list() == [row == 7 for row in range(30)]
+    np.testing.assert_array_equal(np.delete(found.to_numpy(), 7), np.delete(expected, 7))

@@ -6,8 +6,9 @@ import polars as pl
 import pytest
 
 from builders import biased_clicks
+from mbct.calibrators.dirichlet import DirichletCalibrator
 from mbct.calibrators.platt import PlattCalibrator
-from mbct.errors import DataError
+from mbct.errors import DataError, ParameterError
 from mbct.metrics import log_loss
 from mbct.metrics.evaluation import METRICS
 from mbct.metrics.rows import read_rows
@@ -105,3 +106,39 @@ def test_paired_intervals_are_those_of_the_metric_and_ignore_row_order() -> None
 
 def test_resamples_shrink_with_the_data() -> None:
     assert [n_resamples(n) for n in (1000, 100_000, 200_000, 10_000_000)] == [200, 200, 100, 50]
+
+
+def test_the_score_of_an_array_is_named_by_its_number() -> None:
+    data = biased_clicks(5, 400)
+    rows = np.column_stack([data.p, data.frame["age"].to_numpy()])
+    calibrator = PlattCalibrator(0).fit(rows, data.y)
+    scored = score_rows(calibrator, rows, data.y, score=0)
+    np.testing.assert_array_equal(scored.after.y_prob, calibrator.calibrate(rows))
+    assert [field.name for field in scored.fields] == ["x1"]
+
+
+def test_a_label_that_is_none_is_called_by_its_name() -> None:
+    with pytest.raises(DataError, match="label column 'device' must be numeric"):
+        score_rows(_fitted(), biased_clicks(6, 50).frame, "device")
+
+
+def test_a_calibrator_of_many_classes_is_refused() -> None:
+    scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
+    many = DirichletCalibrator().fit(scores, np.arange(60) % 3)
+    with pytest.raises(ParameterError, match="of 3 classes, here one probability is judged"):
+        score_rows(many, scores, np.arange(60) % 2)
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [
+        ((8.74e-05, 0.00338), "0.00009 to 0.00338"),
+        ((-0.0134, -0.0092), "−0.0134 to −0.0092"),
+        ((-0.00001, 0.25), "0.000 to 0.250"),
+        ((1.2e-05, 3.4e-05), "1.2e-05 to 3.4e-05"),
+        ((900.0, 12345.0), "900 to 12,345"),
+        ((0.0, 0.0), "0 to 0"),
+    ],
+)
+def test_both_ends_of_an_interval_have_the_same_decimals(ends: tuple[float, float], shown: str) -> None:
+    assert interval(ends) == f'<small class="interval">{shown}</small>'

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from mbct.binning.fit import BinningOptions
 from mbct.boosting.honest_options import HonestOptions
@@ -50,5 +50,9 @@ def preset(name: str, overrides: Mapping[str, Any]) -> Preset:
 
 
 def _replaced(part: Any, given: Mapping[str, Any]) -> Any:
+    for f in fields(part):
+        if isinstance(given.get(f.name), str) and str not in (get_args(f.type) or (f.type,)):
+            name = "learning_rate" if f.name == "rate" else f.name
+            raise ParameterError(f"{name}={given[f.name]!r} is text: pass a number")
     own = {f.name: given.get(f.name, getattr(part, f.name)) for f in fields(part)}
     return type(part)(**own)

@@ -14,7 +14,7 @@ EXAMPLES = (
 @command(examples=EXAMPLES)
 @labelled
 @features_options
-@click.option("--seed", default=0, show_default=True, help="Seed of the folds.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
 def advise(
     data: str | None,
     label: str | None,

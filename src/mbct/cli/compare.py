@@ -19,7 +19,7 @@ EXAMPLES = (
 @features_options
 @names_option("--methods", "Methods to compare; all that need no setting if not given.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the folds.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
 def compare(
     data: str | None,
     label: str | None,

@@ -14,7 +14,7 @@ EXAMPLES = ("mbct demo", "mbct demo --out flights")
 def demo(out: str) -> None:
     """Calibrate delayed flights, with a picture.
 
-    Takes about a minute; needs the extra 'demo'. Writes the picture and the model into the folder.
+    Takes about a minute; needs the extra 'demo'. Writes a picture, the model and a report into the folder.
     """
     from mbct.cli.demo import print_result, run_demo
 

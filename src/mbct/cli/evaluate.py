@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.gates import Verdict, parse_gate
+from mbct.cli.models import load_calibrator
 from mbct.cli.options import labelled, labelled_data, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
@@ -50,12 +51,9 @@ def evaluate(
     Gates judge the calibrated probabilities if a model is given, the score otherwise.
     """
     parsed = [parse_gate(text) for text in gates]
-    calibrator = None
-    if model is not None:
-        from mbct.calibrators.persistence import load_model
-
-        calibrator = load_model(model)
-        score = score or str(calibrator.score_)
+    calibrator = None if model is None else load_calibrator(model)
+    if calibrator is not None:
+        score = score or calibrator.score_
     with labelled_data(data, sql, label, score, weight) as (opened, roles):
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mbct.cli.models import check_settings
 from mbct.cli.options import features_options, labelled, labelled_data, memory_option, settings_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, print_json
 from mbct.cli.sources import Data
-from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
     from mbct.boosting.model import CalibrationEnsemble
@@ -119,10 +119,7 @@ def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) 
     from mbct.calibrators.registry import calibrator_class
 
     kind = calibrator_class(method)
-    known = set(kind._get_param_names()) - {"score", "features"}
-    if foreign := sorted(set(parameters) - known):
-        listed = ", ".join(sorted(known)) or "none"
-        raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")
+    check_settings(method, parameters, set(kind._get_param_names()) - {"score", "features"})
     calibrator = kind(score=roles.score, **parameters)
     # The paper's trees undo a sampling of negatives row by row.
     by_row = parameters.get("preset") == "paper" and parameters.get("negative_rate", 1.0) != 1.0

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mbct.cli.models import load_calibrator
 from mbct.cli.options import data_argument, memory_option, sql_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
@@ -46,9 +47,7 @@ def predict(
 
     Rows are read, calibrated and written some at a time, so that DATA need not fit into memory.
     """
-    from mbct.calibrators.persistence import load_model
-
-    calibrator = load_model(model)
+    calibrator = load_calibrator(model)
     if bounds and calibrator.method != "mbct":
         raise ParameterError(f"{model} holds a {calibrator.method!r} calibrator: --bounds needs bins, which 'mbct' has")
     with open_data(data, sql, once=True, memory_limit=memory_limit) as opened, progress("calibrating") as advance:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from mbct.cli.cells import store_option
+from mbct.cli.models import check_settings
 from mbct.cli.options import json_option, settings_option
 from mbct.cli.shell import command, note, print_json
 from mbct.files import write_atomically
@@ -54,6 +55,7 @@ def refresh(
     from mbct.calibrators.refresh import refresh as refresh_store
     from mbct.store import CellStore, ModelShelf
 
+    check_settings("mbct", settings, MBCTCalibrator._get_param_names())
     opened = CellStore(store)
     calibrator = MBCTCalibrator(**settings) if settings else None
     wanted = cast("Require", require.replace("-", " "))

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from mbct.cli.models import load_calibrator
 from mbct.cli.options import labelled, labelled_data
 from mbct.cli.shell import command, print_json
 
@@ -34,11 +35,10 @@ def report(
 
     One file that opens offline. Give it rows that the model was not fitted on.
     """
-    from mbct.calibrators.persistence import load_model
     from mbct.report import write_report
 
-    calibrator = load_model(model)
-    with labelled_data(data, sql, label, score or str(calibrator.score_), weight) as (opened, roles):
+    calibrator = load_calibrator(model)
+    with labelled_data(data, sql, label, score or calibrator.score_, weight) as (opened, roles):
         table = opened.table()
     summary = write_report(
         calibrator,

@@ -16,7 +16,9 @@ EXAMPLES = (
 @click.option("--quick", is_flag=True, help="Small versions of all, in a few minutes.")
 @click.option("--out", default="reproduction", show_default=True, metavar="FOLDER", help="Folder to write to.")
 @click.option("--data", default="data", show_default=True, metavar="FOLDER", help="Folder of the public data sets.")
-@click.option("--seed", default=0, show_default=True, help="The same seed, the same numbers.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The same seed, the same numbers."
+)
 @click.option("--repetitions", type=click.IntRange(min=1), help="Splits of each data set and simulated markets.")
 def reproduce(names: tuple[str, ...], quick: bool, out: str, data: str, seed: int, repetitions: int | None) -> None:
     """Repeat the paper's experiments.

@@ -39,7 +39,9 @@ def rules(model: str, tree: int | None, top: int | None, as_tree: bool, as_json:
         if tree > len(ensemble.trees):
             raise ParameterError(f"--tree {tree}: the model has {len(ensemble.trees)} trees")
         ensemble = ensemble.with_trees(ensemble.trees[tree - 1 : tree])
-    if as_tree or not ensemble.trees:
+    if as_tree and as_json:
+        raise ParameterError("--as-tree and --json exclude each other: trees are text, JSON is a list of rules")
+    if as_tree or not (ensemble.trees or as_json):
         click.echo(ensemble.to_text())
         return
     found = list(ensemble.rules())

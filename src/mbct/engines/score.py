@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
 from mbct.boosting.document import load_ensemble
 from mbct.boosting.model import CalibrationEnsemble
@@ -32,7 +33,8 @@ def score(
     """``data`` with a column of calibrated probabilities, as the same kind of object (a path gives a DuckDB relation).
 
     ``model`` is a :class:`CalibrationEnsemble`, a fitted ``MBCTCalibrator`` or the path of its model file. A missing
-    prediction stays missing. Rows keep their order, but for DuckDB when a category has more than 5,000 values.
+    prediction stays missing. One outside [0, 1] is refused where the rows are in memory; engines do not look for it.
+    Rows keep their order, but for DuckDB when a category has more than 5,000 values.
     """
     ensemble = as_ensemble(model)
     source = open_source(data, memory_limit=memory_limit, threads=threads)
@@ -43,7 +45,9 @@ def score(
     frame = nw.from_native(source.native, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         raise DataError(f"cannot add a column to a {type(data).__name__}: pass a frame, or call calibrate")
-    values = calibrated(source.columns, ensemble)
+    values: Any = calibrated(source.columns, ensemble)
+    if np.isnan(values).any():
+        values = [None if np.isnan(value) else value for value in values.tolist()]
     column = nw.new_series(name, values, nw.Float64, backend=frame.implementation)
     if frame.implementation.is_pandas():
         column = nw.maybe_set_index(column, index=nw.maybe_get_index(frame))
@@ -61,9 +65,12 @@ def as_ensemble(model: Any) -> CalibrationEnsemble:
 
 
 def calibrated(columns: Columns, ensemble: CalibrationEnsemble) -> FloatArray:
-    """Calibrated probabilities of columns in memory."""
-    y_prob = as_probabilities(columns.numpy(ensemble.score), f"score column {ensemble.score!r}")
-    return ensemble.calibrate_codes(encode(columns, ensemble.bins, y_prob), y_prob)
+    """Calibrated probabilities of columns in memory, NaN where the prediction is missing."""
+    given = columns.numpy(ensemble.score)
+    missing = np.isnan(given) if given.dtype.kind == "f" else np.zeros(len(given), dtype=np.bool_)
+    y_prob = as_probabilities(np.where(missing, 0.5, given), f"score column {ensemble.score!r}")
+    found = ensemble.calibrate_codes(encode(columns, ensemble.bins, y_prob), y_prob)
+    return np.where(missing, np.nan, found)
 
 
 def used_features(ensemble: CalibrationEnsemble) -> set[int]:

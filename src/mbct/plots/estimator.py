@@ -41,14 +41,24 @@ class Judged:
         return np.asarray(self.after / np.maximum(self.before, 1e-300), dtype=np.float64)
 
 
-def judge(calibrator: Any, X: Any, y: Any, *, sample_weight: Any = None, y_prob: Any = None) -> Judged:
-    """Calibrate ``X`` and keep both predictions; ``y`` may name the label column, ``sample_weight`` the weights."""
+def check_calibrator(calibrator: Any) -> None:
+    """Raise unless a calibrator of this package was fitted to one probability."""
     if not isinstance(calibrator, Calibrator):
         raise ParameterError(
             f"a calibrator of mbct is needed, got {type(calibrator).__name__}; "
             "for other models pass their probabilities to from_predictions"
         )
     check_is_fitted(calibrator)
+    if not isinstance(calibrator.score_, str):
+        raise ParameterError(
+            f"the calibrator is of {len(calibrator.score_)} classes, here one probability is judged: "
+            "pass one class's column to from_predictions"
+        )
+
+
+def judge(calibrator: Any, X: Any, y: Any, *, sample_weight: Any = None, y_prob: Any = None) -> Judged:
+    """Calibrate ``X`` and keep both predictions; ``y`` may name the label column, ``sample_weight`` the weights."""
+    check_calibrator(calibrator)
     columns, labels, name = take_labels(read_columns(X), y)
     y_true = as_binary_labels(labels, name)
     columns, weight = take_weights(columns, sample_weight)

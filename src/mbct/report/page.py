@@ -82,7 +82,21 @@ def interval(ends: tuple[float, float], digits: int = 3) -> str:
     """Both ends of an interval, small; nothing where it is unknown."""
     if not all(map(math.isfinite, ends)):
         return ""
-    return f'<small class="interval">{number(ends[0], digits)} to {number(ends[1], digits)}</small>'
+    low, high = same_decimals(ends, digits)
+    return f'<small class="interval">{low} to {high}</small>'
+
+
+def same_decimals(values: Sequence[float], digits: int) -> list[str]:
+    """Numbers as :func:`number` shows the one of the largest size, all to its decimals.
+
+    >>> same_decimals((0.0000874, 0.00338), 3), same_decimals((-0.0131, -0.0092), 2)
+    (['0.00009', '0.00338'], ['−0.013', '−0.009'])
+    """
+    largest = max(map(abs, values))
+    if largest < 1e-4 or largest >= 1000:
+        return [number(value, digits) for value in values]
+    shown = (f"{value:.{_decimals(largest, digits)}f}" for value in values)
+    return [each.replace("-", "−") if float(each) else each.lstrip("-") for each in shown]
 
 
 def table(columns: Sequence[Column], lines: Iterable[Sequence[str]], *, name: str = "", label: str = "") -> str:

@@ -11,13 +11,13 @@ from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
-from mbct.engines.columns import Columns, read_columns
+from mbct.engines.columns import Columns, column_name, read_columns
 from mbct.engines.factorize import as_floats, is_number
 from mbct.errors import DataError
 from mbct.metrics.rows import Rows
 from mbct.metrics.segments import Segmentation, segment
-from mbct.plots.estimator import Judged, judge
-from mbct.validation import FloatArray, same_length
+from mbct.plots.estimator import Judged, check_calibrator, judge
+from mbct.validation import FloatArray, as_binary_labels, same_length
 
 MOST_NUMBERS = 20
 """A column of numbers with more distinct values is cut into deciles."""
@@ -64,15 +64,17 @@ def score_rows(
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
     )
-    columns, labels, _ = take_labels(read_columns(X), y)
+    check_calibrator(calibrator)
+    columns, labels, label_name = take_labels(read_columns(X), y)
     same_length(columns.n_rows, y=labels)
-    name = getattr(calibrator, "score_", None) if score is None else score
+    name = calibrator.score_ if score is None else column_name(score)
     kept, exclusions = _judgeable(columns, labels, name, sample_weight)
-    columns, labels, weight = columns.take(np.flatnonzero(kept)), labels[kept], _kept_weight(sample_weight, kept)
-    other = None if score is None else columns.numpy(str(score))
-    judged = judge(calibrator, dict(columns.by_name), labels, sample_weight=weight, y_prob=other)
-    if score is not None and str(score) != judged.score:
-        judged = _without(judged, str(score))
+    y_true = as_binary_labels(labels[kept], label_name)
+    columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
+    other = None if score is None else columns.numpy(name)
+    judged = judge(calibrator, dict(columns.by_name), y_true, sample_weight=weight, y_prob=other)
+    if name != judged.score:
+        judged = _without(judged, name)
     fields, left_out = _fields(judged)
     groups = tuple(field.codes for field in fields)
     before, after = (Rows(p, judged.y_true, judged.weight, groups) for p in (judged.before, judged.after))
@@ -80,14 +82,14 @@ def score_rows(
 
 
 def _judgeable(
-    columns: Columns, labels: npt.NDArray[Any], score: Any, sample_weight: Any
+    columns: Columns, labels: npt.NDArray[Any], score: str, sample_weight: Any
 ) -> tuple[npt.NDArray[np.bool_], list[Exclusion]]:
     """Rows that have a label, a prediction and a weight, and the tale of the others."""
     kept, told = np.ones(columns.n_rows, dtype=np.bool_), []
     weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
     faults = [(is_missing(labels), "without a label: nothing to judge the prediction by")]
-    if score is not None and score in columns:
-        faults.append((is_missing(columns.numpy(str(score))), "without a prediction to calibrate"))
+    if score in columns:
+        faults.append((is_missing(columns.numpy(score)), "without a prediction to calibrate"))
     if weight is not None and not isinstance(weight, int | float):
         faults.append((np.asarray(weight) == 0, "of weight 0, which count for nothing"))
     for fault, why in faults:

@@ -101,24 +101,23 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     columns = (
         Column("feature", number=False),
         Column("values"),
+        Column("biased values", hint="beyond chance, corrected for the number of segments"),
         Column("Field-ECE before", hint="mean |predicted − observed| over the feature's values"),
         Column("after", alone="Field-ECE after"),
         Column("Field-RCE before", hint="the same, relative to the observed rate of each value"),
         Column("after", alone="Field-RCE after"),
-        Column("biased values", hint="beyond chance, corrected for the number of segments"),
     )
     lines = []
     for each in fields:
         name = each.before.field
-        cells = [text(name), f"{each.before.n_values:,}"]
+        counts = [sum(segment.sure for segment in side.segments) for side in (each.before, each.after)]
+        cells = [text(name), f"{each.before.n_values:,}", f"{counts[0]} → {counts[1]}"]
         for error in ("ece", "rce"):
             found = estimates[f"{error} {name}"]
             cells += [
                 f"{number(found.before, 3)}<br>{interval(found.before_interval)}",
                 f"{number(found.after, 3)}<br>{interval(found.after_interval)}",
             ]
-        counts = [sum(segment.sure for segment in side.segments) for side in (each.before, each.after)]
-        cells.append(f"{counts[0]} → {counts[1]}")
         lines.append(cells)
     return table(columns, lines, label="errors of each feature")
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from mbct.report.page import change, number, text
+from mbct.report.page import change, number, same_decimals, text
 from mbct.report.paired import PairedEstimate
 from mbct.report.scored import Scored
 
@@ -76,5 +76,5 @@ def render(verdict: Verdict, scored: Scored, estimates: dict[str, PairedEstimate
 
 def _tile(title: str, found: PairedEstimate, digits: int = 4) -> tuple[str, str, str]:
     low, high = found.change_interval
-    moved = f"change {number(low, 2)} to {number(high, 2)}" if np.isfinite(low) else "unknown here"
+    moved = f"change {' to '.join(same_decimals((low, high), 2))}" if np.isfinite(low) else "unknown here"
     return title, change(found.before, found.after, digits), moved
