@@ -58,10 +58,13 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(r["data"] for r in results))
+    n_lines = (len(names) + 1) // 2
     figure, axes = plt.subplots(
-        1, len(names), figsize=(2.8 * len(names), 3.2), layout="constrained", sharey=True, squeeze=False
+        n_lines, 2, figsize=(7.5, 2.6 * n_lines + 0.3), layout="constrained", sharey=True, squeeze=False
     )
-    for axis, name in zip(axes[0], names, strict=True):
+    for axis in axes.flat[len(names) :]:
+        axis.set_axis_off()
+    for axis, name in zip(axes.flat, names, strict=False):
         for result in (r for r in results if r["data"] == name):
             colour, mark = ("#0072b2", "o") if result["base"] == "strong" else ("#d55e00", "s")
             gain = result["log_loss"] - result["full"]
@@ -75,20 +78,20 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         axis.set_title(name, fontsize=10, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
         axis.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
-    axes[0, 0].set_ylabel("kept of the held-out gain")
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    figure.supxlabel("rules (white: the full ensemble; dotted: size='compact')", fontsize=9)
+    axes[0, 0].legend(frameon=False, fontsize=9)
+    figure.supylabel("kept of the held-out gain", fontsize=10)
+    figure.supxlabel("rules (white: the full ensemble; dotted: size='compact')", fontsize=10)
     figure.savefig(path, metadata={"Date": None})
 
 
 def page(results: list[dict[str, Any]]) -> str:
     """Log loss at each size."""
-    head = "| data | base | no rule | " + " | ".join(f"{s} tree{'s' * (s > 1)}" for s in STAGES) + " | full |"
-    lines = [head, "|---" * (len(STAGES) + 4) + "|"]
+    head = "| data, base | no rule | " + " | ".join(f"{s} tree{'s' * (s > 1)}" for s in STAGES) + " | full |"
+    lines = [head, "|---" * (len(STAGES) + 3) + "|"]
     for r in results:
         cells = [f"{p['log_loss']:.5f} ({p['rules']:,})" for p in r["points"]] or ["–"] * len(STAGES)
         lines.append(
-            f"| {r['data']} | {r['base']} | {r['log_loss']:.5f} | "
+            f"| {r['data']}, {r['base']} | {r['log_loss']:.5f} | "
             + " | ".join(cells)
             + f" | {r['full']:.5f} ({r['full_rules']:,}) |"
         )
@@ -96,20 +99,29 @@ def page(results: list[dict[str, Any]]) -> str:
     return f"# What each rule buys\n\n{said}\n\n![kept of the gain](rules.svg)\n\n" + "\n".join(lines) + "\n"
 
 
+def measured(names: list[str], folder: Path) -> list[dict[str, Any]]:
+    """Every data set with a strong and a weak base."""
+    pairs = [(name, kind) for name in names for kind in ("strong", "weak")]
+    results = []
+    with progress("rules", len(pairs)) as advance:
+        for name, kind in pairs:
+            results.append(measure(name, kind, folder))
+            advance(1)
+    return results
+
+
 def main() -> None:
     """Measure, draw, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--only", nargs="*", choices=list(DATA), default=list(DATA))
+    parser.add_argument("--draw", action="store_true", help="measure nothing: page and picture from rules.json")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    pairs = [(name, kind) for name in arguments.only for kind in ("strong", "weak")]
-    results = []
-    with progress("rules", len(pairs)) as advance:
-        for name, kind in pairs:
-            results.append(measure(name, kind, arguments.data))
-            advance(1)
-    (OUT / "rules.json").write_text(json.dumps(results, indent=1) + "\n")
+    kept = OUT / "rules.json"
+    if not arguments.draw:
+        kept.write_text(json.dumps(measured(arguments.only, arguments.data), indent=1) + "\n")
+    results = json.loads(kept.read_text())
     (OUT / "rules.md").write_text(page(results))
     draw(results, OUT / "rules.svg")
     print(page(results))

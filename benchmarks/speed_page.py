@@ -70,7 +70,7 @@ def _ratio(row: dict[str, Any]) -> str:
 def picture(rows: list[dict[str, Any]]) -> str:
     """One bar a comparison: how many times better than its target (right of the line) or worse (left), log scale."""
     drawn = [row for row in rows if row["limit"]]
-    step, left, width, top = 24, 430, 420, 46
+    step, left, width, top = 40, 290, 300, 46
     height = top + step * len(drawn) + 20
     middle, unit = left + width / 2, width / 2 / math.log(100.0)
 
@@ -78,10 +78,10 @@ def picture(rows: list[dict[str, Any]]) -> str:
         return middle + unit * max(-math.log(100.0), min(math.log(100.0), math.log(max(times, 1e-9))))
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 90} {height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 80} {height}" '
         'font-family="sans-serif" font-size="12" role="img">',
         "<title>How far each measurement lies from its target</title>",
-        f'<rect width="{left + width + 90}" height="{height}" fill="white"/>',
+        f'<rect width="{left + width + 80}" height="{height}" fill="white"/>',
         f'<text x="{middle - 8}" y="16" text-anchor="end" fill="{MISSED}">◀ misses its target</text>',
         f'<text x="{middle + 8}" y="16" fill="{MET}">better than its target ▶</text>',
     ]
@@ -100,11 +100,12 @@ def _bar(row: dict[str, Any], y: float, step: float, left: float, middle: float,
     better = [value / row["limit"] if row["speed_up"] else row["limit"] / max(value, 1e-9) for value in values]
     typical, colour = statistics.median(better), MET if row["met"] else MISSED
     begin, end = sorted((middle, x_of(typical)))
-    label = f"{row['work']} ({row['target']})".replace("<", "&lt;")
+    work, target = (row[key].replace("<", "&lt;") for key in ("work", "target"))
     centre = y + step / 2
     return [
-        f'<text x="{left - 10}" y="{centre + 4:.1f}" text-anchor="end" font-size="10">{label}</text>',
-        f'<rect x="{begin:.1f}" y="{y + 5:.1f}" width="{max(end - begin, 1):.1f}" height="{step - 10}" '
+        f'<text x="{left - 10}" y="{centre - 1:.1f}" text-anchor="end" font-size="11">{work}</text>',
+        f'<text x="{left - 10}" y="{centre + 13:.1f}" text-anchor="end" font-size="11" fill="#555">{target}</text>',
+        f'<rect x="{begin:.1f}" y="{y + 9:.1f}" width="{max(end - begin, 1):.1f}" height="{step - 18}" '
         f'fill="{colour}"/>',
         f'<line x1="{x_of(min(better)):.1f}" y1="{centre:.1f}" x2="{x_of(max(better)):.1f}" y2="{centre:.1f}" '
         'stroke="black" stroke-width="2"/>',
