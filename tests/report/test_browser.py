@@ -94,8 +94,8 @@ def test_the_page_does_not_scroll_sideways(opened: Opened) -> None:
 def test_no_table_scrolls_sideways_and_every_cell_has_its_heading(opened: Opened) -> None:
     wider = "Array.from(document.querySelectorAll('.scroll'), (frame) => frame.scrollWidth - frame.clientWidth)"
     assert max(opened.page.evaluate(wider)) <= 0
-    cell = opened.page.locator("#fields td:nth-child(4)").first
-    assert opened.page.locator("#fields th:nth-child(4)").first.inner_text() == "after"
+    cell = opened.page.locator("#fields td:nth-child(5)").first
+    assert opened.page.locator("#fields th:nth-child(5)").first.inner_text() == "after"
     heading = cell.evaluate("(cell) => getComputedStyle(cell, '::before').content")
     narrow = opened.page.viewport_size["width"] < 500
     assert heading == ('"Field-ECE after"' if narrow else "none")

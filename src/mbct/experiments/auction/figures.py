@@ -39,9 +39,8 @@ def draw_days(path: Path, tests: list[dict[str, Any]], pricing: str) -> None:
             axis.set_xticks(range(1, len(values) + 1, max(len(values) // 7, 1)))
         handles, labels = axes[0, 0].get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=5)
-        drawn.suptitle(
-            f"Simulated buckets by day, {pricing} auction (mean of {len(tests)} market{'s' * (len(tests) > 1)})"
-        )
+        markets = "one market" if len(tests) == 1 else f"mean of {len(tests)} markets"
+        drawn.suptitle(f"Simulated buckets by day, {pricing} auction ({markets})")
 
 
 def draw_sweep(path: Path, finished: dict[str, Finished]) -> None:

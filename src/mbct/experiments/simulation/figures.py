@@ -38,7 +38,7 @@ def draw_curves(path: Path, simulation: Simulation, by_size: dict[int, dict[str,
             axis.set_xscale("log")
             axis.set_xlabel("sample size n")
             axis.minorticks_off()
-            shown = sizes[:: max(len(sizes) // 4, 1)]
+            shown = sizes[:: -(-len(sizes) // 4)]  # four at most: more would touch
             axis.set_xticks(shown, [f"{n:,}" for n in shown])
         handles, labels = first.get_legend_handles_labels()
         drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels))
@@ -88,5 +88,5 @@ def _draw_grid(axis: Any, grid: np.ndarray[Any, Any], sizes: list[int], bins: li
                 ha="center",
                 va="center",
                 fontsize=7,
-                color="white" if value > 0.7 * top else "#222222",
+                color="white" if value > 0.6 * top else "#222222",
             )
