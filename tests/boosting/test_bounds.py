@@ -3,7 +3,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator, load_model
-from mbct.boosting.bounds import bin_of
+from mbct.boosting.bounds import bin_of, bin_tree
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.stats.theorem import label_rate_bound
@@ -132,3 +132,15 @@ def test_a_model_without_trees_has_one_bin():
     calibrated, lower, upper = model.calibrate(biased_clicks(3, 10).frame, return_bounds=True)
     assert np.ptp(upper / calibrated) == pytest.approx(0.0, abs=1e-9)
     assert np.all(lower < upper)
+
+
+def test_the_bins_of_an_odds_ensemble_are_those_of_the_tree_that_tells_rows_apart_most():
+    model = fit(biased_clicks(5, 20_000).frame)
+    trees = model.model_.trees
+    spreads = []
+    for tree in trees:
+        mean = np.average(tree.step[tree.leaves], weights=tree.count[tree.leaves])
+        spreads.append(np.sum(tree.count[tree.leaves] * (tree.step[tree.leaves] - mean) ** 2))
+    assert bin_tree(model.model_) is trees[int(np.argmax(spreads))]
+    shuffled = model.model_.with_trees(trees[::-1])
+    assert bin_tree(shuffled) is bin_tree(model.model_)

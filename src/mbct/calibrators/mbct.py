@@ -161,7 +161,7 @@ class MBCTCalibrator(Calibrator):
 
         With ``return_bounds`` also the lower and the upper end of Theorem 1's interval of each row's bin: the true
         rates of all bins lie between the means of their ends with probability 1 − ``alpha``. The bins are the leaves
-        of the first tree, of preset "paper" those of the last.
+        of the tree that moves rows farthest from one another, of preset "paper" those of the last.
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)

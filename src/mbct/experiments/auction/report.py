@@ -34,7 +34,8 @@ def report(finished: dict[str, Finished], out: Path) -> str:
     draw_sweep(out / "figures" / "auction-error.svg", finished)
     sweep = _sweep_table(finished)
     write(out / "tables" / "auction-error.md", sweep + "\n")
-    return "\n\n".join([*sections, _sweep_words(sweep)])
+    n_markets = len(next(iter(every.values())))
+    return "\n\n".join([*sections, _sweep_words(sweep, n_markets)])
 
 
 def _introduction() -> str:
@@ -70,8 +71,8 @@ def _setting(settings: dict[str, Any], every: dict[str, list[dict[str, Any]]]) -
         "refreshes promoted), and the model in service, exported to SQL, scores the next day's candidates in DuckDB. "
         "C and D thus do not learn from the newest day, which favours B. C has the paper's depth and number of trees "
         f"and bins of {settings['min_bin_size']:,} rows; D is the default preset, nothing changed. A log holds only "
-        "ads that were shown, so all of them learn from a biased sample, as in life. "
-        "“±” is the 95 % interval of the mean over markets."
+        "ads that were shown, so all of them learn from a biased sample, as in life."
+        + (" “±” is the 95 % interval of the mean over markets." if n_markets > 1 else "")
     )
 
 
@@ -129,12 +130,13 @@ def _sweep_table(finished: dict[str, Finished]) -> str:
     return table(["auction and error", "scale", "TCE", *(HEADINGS[metric] for metric in OUTCOMES)], rows)
 
 
-def _sweep_words(text: str) -> str:
+def _sweep_words(text: str, n_markets: int) -> str:
+    bands = " (bands: 95 % interval of the mean over markets)" if n_markets > 1 else ""
     return (
         "### What a calibration error costs\n\n"
         f"One day of each market ranked by the base with one of its errors scaled from nothing to {max(SCALES):g} "
         "times its size and the other taken away, relative to the same day ranked by the true probabilities; what is "
-        "left at 0 × is the predictor's noise and flattening (bands: 95 % interval of the mean over markets).\n\n"
+        f"left at 0 × is the predictor's noise and flattening{bands}.\n\n"
         f"{text}\n\n"
         "An error that is the same for all ads multiplies nearly all scores alike, so it moves the TCE more than the "
         "ranking; an error that differs between segments gives page views to the wrong ads. A monotone map such as "

@@ -57,10 +57,11 @@ def _losses(datasets: dict[str, Repetitions]) -> str:
             means = differences(repetitions, model)[1]
             row.append(f"{sum(mean > 0 for mean in means)} of {len(means)}")
         rows.append(row)
+    bands = " (bands in the figure: 95 % intervals)" if max(map(len, datasets.values())) > 1 else ""
     return (
         "### The training loss\n\n"
         "The paper finds that training on MVCE beats training on ECE and on ECE_sweep. Number of bin sizes at which "
-        "that is so here (bands in the figure: 95 % intervals):\n\n"
+        f"that is so here{bands}:\n\n"
         + table(["data set", "MVCE beats ECE", "MVCE beats ECE_sweep"], rows)
         + "\n\n![Ablation of the training loss](figures/in-depth-losses.svg)"
     )
