@@ -31,8 +31,11 @@ class ScoreBody(NamedTuple):
 class ScoreAnswer(msgspec.Struct):
     """The answer in JSON and MessagePack."""
 
-    calibrated: list[float]
+    calibrated: Sequence[float]
     model: str
+
+
+_JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
 
 
 def decode_score(
@@ -52,15 +55,15 @@ def decode_score(
     raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
 
 
-def encode_score(answer: ScoreAnswer, content_type: bytes) -> bytes:
+def encode_score(calibrated: Sequence[float], model: str, content_type: bytes) -> bytes:
     """The answer in the format of the request."""
     if content_type == JSON:
-        return msgspec.json.encode(answer)
+        return _JSON_ENCODER.encode(ScoreAnswer(calibrated, model))
     if content_type == MSGPACK:
-        return msgspec.msgpack.encode(answer)
+        return _MSGPACK_ENCODER.encode(ScoreAnswer(calibrated, model))
     import pyarrow as pa
 
-    table = pa.table({"calibrated": answer.calibrated}, metadata={"model": answer.model})
+    table = pa.table({"calibrated": calibrated}, metadata={"model": model})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
