@@ -13,6 +13,7 @@ from mbct.serving.metrics import Metrics
 from mbct.serving.options import ServiceOptions
 from mbct.serving.served import ServedModel
 from mbct.serving.wire import ScoreBody, decode_score, encode_score, unprocessable
+from mbct.validation import FloatArray
 
 log = logging.getLogger("mbct.serving")
 
@@ -62,12 +63,11 @@ class Scoring:
         self._metrics.count_rows(1, row[0], calibrated)
         return [calibrated]
 
-    def _many(self, served: ServedModel, content: ScoreBody) -> list[float]:
+    def _many(self, served: ServedModel, content: ScoreBody) -> FloatArray:
         scored = served.batch.score_columns(content.columns)
         self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
         for feature, number in scored.unseen.items():
             self._metrics.count_unseen(feature, number)
         if content.ids is not None:
             self._feedback.remember(served.model.bins, content.ids, scored)
-        calibrated: list[float] = scored.calibrated.tolist()
-        return calibrated
+        return scored.calibrated

@@ -9,10 +9,11 @@ import msgspec
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.batch import Encoded, arrow_columns
+from mbct.serving.columns import Encoded, arrow_columns
 from mbct.serving.http import JSON, Problem
 from mbct.serving.options import Limits
 from mbct.serving.served import Identifier, ServedModel
+from mbct.validation import FloatArray
 
 MSGPACK = b"application/msgpack"
 ARROW = b"application/vnd.apache.arrow.stream"
@@ -31,7 +32,7 @@ class ScoreBody(NamedTuple):
 class ScoreAnswer(msgspec.Struct):
     """The answer in JSON and MessagePack."""
 
-    calibrated: Sequence[float]
+    calibrated: list[float]
     model: str
 
 
@@ -55,12 +56,15 @@ def decode_score(
     raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
 
 
-def encode_score(calibrated: Sequence[float], model: str, content_type: bytes) -> bytes:
+def encode_score(calibrated: FloatArray | list[float], model: str, content_type: bytes) -> bytes:
     """The answer in the format of the request."""
-    if content_type == JSON:
-        return _JSON_ENCODER.encode(ScoreAnswer(calibrated, model))
-    if content_type == MSGPACK:
-        return _MSGPACK_ENCODER.encode(ScoreAnswer(calibrated, model))
+    if content_type == ARROW:
+        return _arrow_stream(calibrated, model)
+    answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
+    return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
+
+
+def _arrow_stream(calibrated: FloatArray | list[float], model: str) -> bytes:
     import pyarrow as pa
 
     table = pa.table({"calibrated": calibrated}, metadata={"model": model})
@@ -140,7 +144,7 @@ def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
 def _check_texts(columns: Sequence[Any], limits: Limits) -> None:
     for column in columns:
         values = column.values if isinstance(column, Encoded) else () if isinstance(column, np.ndarray) else column
-        longest = max((len(value) for value in values if isinstance(value, str | bytes)), default=0)
+        longest = max(map(len, [value for value in values if isinstance(value, str | bytes)]), default=0)
         if longest > limits.text_length:
             raise DataError(f"a value has {longest:,} characters, at most {limits.text_length:,} are taken")
 
