@@ -11,7 +11,8 @@ from mbct.boosting.masks import LeafMasks, compile_masks
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.cells.group import CodeMatrix
 from mbct.errors import DataError
-from mbct.serving.columns import ColumnEncoder, arrow_columns, probability_column
+from mbct.serving.arrow import ArrowColumns
+from mbct.serving.columns import ColumnEncoder, probability_column
 from mbct.validation import FloatArray, as_probabilities
 
 
@@ -31,6 +32,7 @@ class BatchScorer:
     def __init__(self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None) -> None:
         self._model = model
         self._masks = masks or compile_masks(model)
+        self.arrow = ArrowColumns(model)
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
@@ -50,7 +52,7 @@ class BatchScorer:
 
     def score_arrow(self, table: Any) -> FloatArray:
         """Calibrated probabilities of a pyarrow table or record batch."""
-        return self.score_columns(arrow_columns(table, self._model)).calibrated
+        return self.score_columns(self.arrow.of(table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> Scored:
         """Score columns in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""

@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from mbct.binning.features import Bins, CategoryBins, NumberBins, interval_codes
 from mbct.binning.keys import category_key
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import DataError
 from mbct.serving.values import as_float
 from mbct.validation import FloatArray
 
-Codes = npt.NDArray[np.intp]
+Codes = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +28,18 @@ class Encoded:
         return len(self.position)
 
 
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column whose codes are known already."""
+
+    codes: npt.NDArray[np.integer[Any]]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
 class ColumnEncoder:
-    """Codes of columns of one feature: lists, numpy arrays or :class:`Encoded`."""
+    """Codes of columns of one feature: lists, numpy arrays, :class:`Encoded` or :class:`Coded`."""
 
     def __init__(self, feature: Bins) -> None:
         self._feature = feature
@@ -43,6 +52,8 @@ class ColumnEncoder:
 
     def __call__(self, column: Any) -> Codes:
         """Codes of a column."""
+        if isinstance(column, Coded):
+            return column.codes
         if isinstance(column, Encoded):
             return np.take(self(column.values), column.position)
         if isinstance(self._feature, NumberBins):
@@ -88,48 +99,6 @@ def probability_column(column: Any, name: str) -> Any:
         if value is None or isinstance(value, str | bytes):
             raise DataError(f"{name} must be a probability, got {value!r} in row {row}; pass numbers between 0 and 1")
     return np.array([as_float(value) for value in column], dtype=np.float64)
-
-
-def arrow_columns(table: Any, model: CalibrationEnsemble) -> list[Any]:
-    """The model's columns of a pyarrow table or record batch, in its order."""
-    import pyarrow as pa
-
-    columns: list[Any] = []
-    names = table.schema.names
-    for feature in model.bins:
-        if feature.name not in names:
-            raise DataError(f"column {feature.name!r} is missing; the table has {names}")
-        column = table.column(feature.name)
-        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        numbers = isinstance(feature, NumberBins) or pa.types.is_null(column.type)
-        columns.append(_arrow_floats(column) if numbers else _arrow_categories(column))
-    return columns
-
-
-def _arrow_floats(column: Any) -> Any:
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
-    if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pa.types.is_float64(kind)):
-        column = column.cast(pa.float64(), safe=False)
-    elif not pa.types.is_floating(kind) and not pa.types.is_boolean(kind):
-        return column.to_pylist()
-    return column.to_numpy(zero_copy_only=False).astype(np.float64)
-
-
-def _arrow_categories(column: Any) -> Encoded:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_dictionary(column.type):
-        column = pc.dictionary_encode(column, null_encoding="encode")
-    values, indices = [*column.dictionary.to_pylist(), None], column.indices
-    if indices.null_count:
-        indices = pc.fill_null(indices.cast(pa.int64()), len(values) - 1)
-    return Encoded(values, indices.to_numpy(zero_copy_only=False))
 
 
 def _floats(column: Any) -> FloatArray:

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
-import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.columns import Encoded, arrow_columns
 from mbct.serving.http import JSON, Problem
 from mbct.serving.options import Limits
 from mbct.serving.served import Identifier, ServedModel
@@ -122,9 +120,7 @@ def _from_arrow(served: ServedModel, body: bytes, limits: Limits, query: bytes) 
         table.validate(full=True)
         ids = _arrow_ids(table, query)
         _check_size(table.num_rows, ids, limits)
-        columns = arrow_columns(table, served.model)
-        _check_texts(columns, limits)
-        return ScoreBody(None, columns, ids, ARROW)
+        return ScoreBody(None, served.batch.arrow.of(table, limits.text_length), ids, ARROW)
     except (DataError, msgspec.ValidationError) as error:
         raise unprocessable(str(error)) from error
     except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
@@ -139,14 +135,6 @@ def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
     if named[0] not in table.schema.names:
         raise DataError(f"column {named[0]!r} for ids is missing; the table has {table.schema.names}")
     return msgspec.convert(table.column(named[0]).to_pylist(), list[Identifier])
-
-
-def _check_texts(columns: Sequence[Any], limits: Limits) -> None:
-    for column in columns:
-        values = column.values if isinstance(column, Encoded) else () if isinstance(column, np.ndarray) else column
-        longest = max(map(len, [value for value in values if isinstance(value, str | bytes)]), default=0)
-        if longest > limits.text_length:
-            raise DataError(f"a value has {longest:,} characters, at most {limits.text_length:,} are taken")
 
 
 def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
