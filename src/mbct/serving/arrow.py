@@ -96,7 +96,15 @@ def _longest_text(column: Any, read: Any, most: int) -> int:
     import pyarrow.compute as pc
 
     if isinstance(read, Coded):
-        n_bytes = pc.max(pc.binary_length(column)).as_py() or 0
-        return int(n_bytes if n_bytes <= most else pc.max(pc.utf8_length(column)).as_py())
+        n_bytes = _most_bytes(column)
+        return n_bytes if n_bytes <= most else int(pc.max(pc.utf8_length(column)).as_py())
     values: Iterable[Any] = read.values if isinstance(read, Encoded) else () if isinstance(read, np.ndarray) else read
     return max(map(len, [value for value in values if isinstance(value, str | bytes)]), default=0)
+
+
+def _most_bytes(column: Any) -> int:
+    """Bytes of the longest text of a string column, from the offsets where each of them begins and ends."""
+    if not len(column):
+        return 0
+    offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, 4 * column.offset)
+    return int((offsets[1:] - offsets[:-1]).max(initial=0))
