@@ -32,6 +32,7 @@ class BatchScorer:
     def __init__(self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None) -> None:
         self._model = model
         self._masks = masks or compile_masks(model)
+        self._code_type = model.bins.code_type
         self.arrow = ArrowColumns(model)
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
@@ -58,7 +59,7 @@ class BatchScorer:
         """Score columns in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
         model = self._model
         score = as_probabilities(probability_column(columns[0], model.score), model.score)
-        codes = np.empty((len(score), len(model.bins)), model.bins.code_type)
+        codes = np.empty((len(score), len(model.bins)), self._code_type)
         unseen: Counter[str] = Counter()
         for j, (feature, encode) in enumerate(zip(model.bins, self._encoders, strict=True)):
             column = score if j == 0 else columns[j]

@@ -1,11 +1,14 @@
 """What `/v1/score` does: a body in, calibrated probabilities out, counted and remembered on the way."""
 
-import logging
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mbct.errors import DataError
+from mbct.serving.batch import Scored
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.follow import Follower
 from mbct.serving.http import Problem, Reply, carries_token, media_type
@@ -14,8 +17,6 @@ from mbct.serving.options import ServiceOptions
 from mbct.serving.served import ServedModel
 from mbct.serving.wire import ScoreBody, decode_score, encode_score, unprocessable
 from mbct.validation import FloatArray
-
-log = logging.getLogger("mbct.serving")
 
 PATH = "/v1/score"
 
@@ -33,7 +34,7 @@ class Scoring:
         served = self.served()
         content = decode_score(served, content_type, body, self._limits, query)
         try:
-            calibrated = self._one(served, content.row) if content.row else self._many(served, content)
+            calibrated = self._one(served, content.row, content.ids) if content.row else self._many(served, content)
         except (DataError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
         return Reply(encode_score(calibrated, served.version, content.format), content.format)
@@ -58,9 +59,12 @@ class Scoring:
             raise Problem(503, "Service Unavailable", "there is no model yet; see /readyz", ((b"retry-after", b"5"),))
         return served
 
-    def _one(self, served: ServedModel, row: Sequence[Any]) -> list[float]:
+    def _one(self, served: ServedModel, row: Sequence[Any], ids: Sequence[str] | None) -> list[float]:
         calibrated = served.row.score_values(row)
         self._metrics.count_rows(1, row[0], calibrated)
+        if ids is not None:
+            scored = Scored(np.array([row[0]]), np.array([calibrated]), served.row.last_codes(), Counter())
+            self._feedback.remember(served.model.bins, ids, scored)
         return [calibrated]
 
     def _many(self, served: ServedModel, content: ScoreBody) -> FloatArray:

@@ -96,8 +96,8 @@ def _from_request(request: Any, limits: Limits, content_type: bytes) -> ScoreBod
         _check_size(len(given[0]), ids, limits)
         return ScoreBody(None, given, ids, content_type)
     _check_size(len(rows), ids, limits)
-    if len(rows) == 1 and ids is None:
-        return ScoreBody(msgspec.structs.astuple(rows[0]), (), None, content_type)
+    if len(rows) == 1:
+        return ScoreBody(msgspec.structs.astuple(rows[0]), (), ids, content_type)
     return ScoreBody(None, list(zip(*map(msgspec.structs.astuple, rows), strict=True)), ids, content_type)
 
 
