@@ -203,3 +203,12 @@ def test_too_many_connections_are_refused_on_the_short_way_too(start_service, mo
     finally:
         for one in opened:
             one.close()
+
+
+def test_without_the_fast_parser_all_goes_the_long_way(start_service, model_file, tmp_path):
+    (tmp_path / "httptools.py").write_text("raise ImportError('hidden by a test')\n")
+    service = start_service(repr(str(model_file)), path=tmp_path)
+    row = {"score": 0.5, "number 0": 1.0, "text_1": "a", "whole_2": 1, "flag_3": True}
+    with httpx.Client(base_url=service.url) as client:
+        assert client.post("/v1/score", json={"rows": [row]}).status_code == 200
+        assert client.post("/v1/score", json={"rows": [{}]}).status_code == 422
