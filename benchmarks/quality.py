@@ -18,6 +18,9 @@ import numpy as np
 import pandas as pd
 
 from mbct.boosting.default import in_fewer
+from mbct.boosting.honest import boost_honest
+from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
@@ -112,15 +115,16 @@ def mbct_sizes(
 ) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
     """Predictions of the default preset in its three sizes, which share one growth; what each cost and holds."""
     started = time.perf_counter()
-    model = MBCTCalibrator(score="score", size="full", random_state=seed).fit(fitting, label)
-    grown = time.perf_counter() - started
+    model = MBCTCalibrator(score="score", random_state=seed)
     bins, cells = model._cells(training_data(fitting, label, None, None, "score"))
-    ordered, trees = tuple(feature.ordered for feature in bins), model.model_.trees
+    ordered = tuple(feature.ordered for feature in bins)
+    whole = boost_honest(cells, ordered, HonestOptions(seed=seed), model._threads())
+    grown = time.perf_counter() - started
     found = {}
     for name, size in (("mbct", "auto"), ("mbct full", "full"), ("mbct compact", "compact")):
         started = time.perf_counter()
-        fewer, fidelity = in_fewer(trees, cells, ordered, size)
-        model.model_ = model.model_.with_trees(fewer)
+        fewer, fidelity = in_fewer(whole, cells, ordered, size)
+        model.model_ = CalibrationEnsemble("score", "odds", bins, fewer)
         held = {"trees": len(fewer), "rules": model.model_.n_rules, "fidelity": round(fidelity, 5)}
         seconds = grown + time.perf_counter() - started
         found[name] = (np.asarray(model.calibrate(judging)), {**held, "seconds": round(seconds, 2)})

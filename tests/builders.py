@@ -87,6 +87,7 @@ def random_tree(rng: np.random.Generator, bins: FeatureBins, pattern: Pattern, m
             if bins[chosen].ordered and rng.random() < 0.8:
                 table[: bins[chosen].n_values] = np.sort(table[: bins[chosen].n_values])
             table[rng.random(len(table)) < 0.2] = -1
+            table[0] = max(table[0], first) if np.all(table < 0) else table[0]
             feature[node] = chosen
             start[node] = filled
             tables.append(table)

@@ -5,12 +5,14 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.boosting.honest import HonestOptions, boost_honest
+from mbct.boosting.honest import boost_honest
+from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.model import CalibrationEnsemble
 from mbct.cells import build_cells
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.errors import ParameterError
+from mbct.tree.honest_grower import STEP_LIMIT
 
 
 def fit(frame, weight=None, **options):
@@ -85,7 +87,7 @@ def test_aggregated_cells_lose_little():
     errors = {}
     for level in ("score", "cell"):
         cells = build_cells(codes, train.p, train.y, None, bins, level)
-        trees, _ = boost_honest(cells, ordered, HonestOptions(), n_threads=2)
+        trees = boost_honest(cells, ordered, HonestOptions(), n_threads=2).trees
         model = CalibrationEnsemble("p", "odds", bins, trees)
         errors[level] = true_error(model.calibrate_codes(held, test.p), test.truth)
     assert errors["cell"] < 1.2 * errors["score"]
@@ -96,7 +98,7 @@ def test_steps_are_finite_and_bounded():
     assert model.trees
     for tree in model.trees:
         assert np.all(np.isfinite(tree.step))
-        assert np.all(np.abs(tree.step) <= 0.4)
+        assert np.all(np.abs(tree.step) <= STEP_LIMIT)
 
 
 def test_rows_with_the_same_content_as_the_training_data_are_not_needed_at_prediction():

@@ -6,16 +6,18 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from mbct.boosting.distil import COMPACT, DistilOptions, distil, smaller_than
-from mbct.boosting.honest import boost_honest
+from mbct.boosting.distil import COMPACT, DistilOptions, distil, is_compact, smaller_than
+from mbct.boosting.honest import HonestModel, boost_honest
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
 from mbct.boosting.score_step import rising_tree
 from mbct.boosting.trace import FitTrace
 from mbct.cells.cells import Cells
+from mbct.cells.group import CodeMatrix
 from mbct.errors import ParameterError
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.tree.model import CalibrationTree, rounded
+from mbct.validation import FloatArray
 
 Order = Literal["free", "within-bin", "preserve"]
 Size = Literal["auto", "full", "compact"]
@@ -85,14 +87,14 @@ class _Grower:
     def grow(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> Grown:
         """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
         advance = self.advance
-        trees, trace = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
+        model = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
         size = "full" if self.size == "auto" and not self.options.distilled else self.size
-        fewer, fidelity = in_fewer(trees, cells, self.ordered, size, advance, usable, spare_trees)
-        return Grown(fewer, trace, fidelity)
+        fewer, fidelity = in_fewer(model, cells, self.ordered, size, advance, usable, spare_trees)
+        return Grown(fewer, model.trace, fidelity)
 
 
 def in_fewer(
-    trees: tuple[CalibrationTree, ...],
+    model: HonestModel,
     cells: Cells,
     ordered: tuple[bool, ...],
     size: Size,
@@ -100,24 +102,32 @@ def in_fewer(
     usable: Sequence[int] | None = None,
     spare_trees: int = 0,
 ) -> tuple[tuple[CalibrationTree, ...], float]:
-    """The ensemble said again as ``size`` asks, and the share of its correction that is kept."""
-    options = _distillation(trees, size, spare_trees)
+    """The ensemble said again as ``size`` asks, and the share of its correction that is kept.
+
+    Effects of single values are few trees already and stay as they are, but in a compact model.
+    """
+    options = _distillation(model, size, spare_trees)
     if options is None:
-        return trees, 1.0
-    distilled = distil(
-        cells, ordered, lambda codes: summed_steps(trees, codes, cells.n_codes), options, advance, usable
-    )
-    return (distilled.trees, distilled.fidelity) if distilled.fidelity >= options.least_fidelity else (trees, 1.0)
+        return model.trees, 1.0
+    kept = () if size == "compact" else model.effects
+
+    def total_step(codes: CodeMatrix) -> FloatArray:
+        return summed_steps(model.trees, codes, cells.n_codes)
+
+    distilled = distil(cells, ordered, total_step, options, advance, usable, kept)
+    if distilled.fidelity >= options.least_fidelity:
+        return distilled.trees, distilled.fidelity
+    return model.trees, 1.0
 
 
-def _distillation(trees: tuple[CalibrationTree, ...], size: Size, spare_trees: int) -> DistilOptions | None:
+def _distillation(model: HonestModel, size: Size, spare_trees: int) -> DistilOptions | None:
     """How to say an ensemble again; None keeps it as it is."""
     most = COMPACT.stages[-1] - spare_trees
-    if size == "full" or len(trees) <= most:
+    if size == "full" or not model.trees:
         return None
     if size == "compact":
-        return replace(COMPACT, stages=(most,))
-    return smaller_than(sum(len(tree.leaves) for tree in trees))
+        return None if is_compact(model.trees, most) else replace(COMPACT, stages=(most,))
+    return None if len(model.grown) <= most else smaller_than(sum(len(tree.leaves) for tree in model.grown))
 
 
 def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:

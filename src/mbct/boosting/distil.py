@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mbct.boosting.masks import summed_steps
+from mbct.boosting.node_sums import stops, with_sums
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
 from mbct.stats.logodds import sigmoid
 from mbct.tree.honest_grower import HonestGrowth, grow_tree
 from mbct.tree.honest_histogram import gradients
-from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
 
@@ -58,9 +59,14 @@ def smaller_than(n_rules: int) -> DistilOptions | None:
     return replace(DistilOptions(), stages=stages) if stages else None
 
 
+def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
+    """Whether there are at most so many trees, none with more leaves than a distilled one."""
+    return len(trees) <= most and all(len(tree.leaves) <= DISTILLED_GROWTH.max_leaves for tree in trees)
+
+
 @dataclass(frozen=True)
 class Distilled:
-    """The few trees, and the share of the ensemble's correction that they keep on cells they were not grown on."""
+    """All the trees, and the share of the ensemble's correction that they keep on cells they were not grown on."""
 
     trees: tuple[CalibrationTree, ...]
     fidelity: float
@@ -88,21 +94,23 @@ def distil(
     options: DistilOptions,
     on_tree: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
+    kept: tuple[CalibrationTree, ...] = (),
 ) -> Distilled:
-    """Trees that say what ``total_step`` says. Cells must be in canonical order, which is a random one.
+    """Trees that say what ``total_step`` says, after the trees ``kept``, which come first.
 
-    ``usable`` numbers the features that trees may split by, all by default.
+    Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
+    all by default.
     """
     features = range(len(ordered)) if usable is None else usable
     lesson = _lesson(cells, ordered, features, total_step, options.most_cells)
-    log_odds = lesson.start.copy()
+    log_odds = lesson.start + summed_steps(kept, lesson.codes, cells.n_codes)
     trees: list[CalibrationTree] = []
     nodes: list[IntArray] = []
     fidelity = 0.0
     for stage in options.stages:
         while len(trees) < stage:
             tree = _grow(lesson, log_odds, options.growth)
-            nodes.append(_stops(tree, lesson.codes, lesson.offset))
+            nodes.append(stops(tree, lesson.codes, lesson.offset))
             log_odds += tree.step[nodes[-1]]
             trees.append(tree)
             on_tree(1)
@@ -112,7 +120,7 @@ def distil(
         fidelity = _fidelity(lesson, log_odds)
         if fidelity >= options.fidelity or (len(trees) > options.stages[0] and fidelity < options.promising):
             break
-    return Distilled(tuple(_with_sums(cells, trees)), fidelity)
+    return Distilled(tuple(with_sums(cells, (*kept, *trees))), fidelity)
 
 
 def _lesson(
@@ -159,12 +167,6 @@ def _refitted(
     return replace(tree, step=step)
 
 
-def _stops(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> IntArray:
-    """Node where each coded row stops."""
-    rows = np.arange(len(codes), dtype=np.int32)
-    return stops_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
-
-
 @kernel
 def _newton_sums(
     rows: IntArray, node: IntArray, log_odds: FloatArray, count: FloatArray, target: FloatArray, n_nodes: int
@@ -198,32 +200,3 @@ def _divergence(target: FloatArray, log_odds: FloatArray, count: FloatArray) -> 
     q = np.clip(sigmoid(log_odds), 1e-15, 1.0 - 1e-15)
     t = np.clip(target, 1e-15, 1.0 - 1e-15)
     return float(np.sum(count * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))
-
-
-def _with_sums(cells: Cells, trees: list[CalibrationTree]) -> list[CalibrationTree]:
-    """The trees with the sums of all cells in each node; an inner node's step is the mean of those below it."""
-    log_odds = cells.sums.logit / cells.sums.count
-    offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
-    finished = []
-    for tree in trees:
-        node = _stops(tree, cells.codes, offset)
-        pred = cells.sums.count * sigmoid(log_odds)
-        sums = np.column_stack(
-            [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
-        ).astype(np.float64)
-        log_odds += tree.step[node]
-        finished.append(_summed_upwards(tree, sums))
-    return finished
-
-
-def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
-    step = tree.step.copy()
-    for node in range(tree.n_nodes - 1, -1, -1):
-        children = tree.child_numbers(node)
-        if len(children):
-            mass = sums[children, 0]
-            if mass.sum() > 0.0:
-                step[node] = np.average(step[children], weights=mass)
-            sums[node] += sums[children].sum(axis=0)
-    count, label, pred = (rounded(sums[:, column]) for column in range(3))
-    return replace(tree, step=rounded(step), count=count, label=label, pred=pred)

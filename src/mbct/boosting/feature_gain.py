@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from mbct.boosting.fold_growth import Gain, best_ensembles, held_out_gain, parts_of
+from mbct.boosting.fold_growth import best_ensembles
 from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.parts import Gain, held_out_gain, parts_of
 from mbct.cells.cells import Cells
 
 QUICK = HonestOptions(max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), most_cells=500_000)
@@ -27,12 +28,12 @@ def gains(
     options = replace(QUICK, seed=seed)
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
     parts = parts_of(cells, ordered, (0,), options.n_folds, seed)
-    alone = best_ensembles(parts, options, n_threads)[0].held_out
+    alone = best_ensembles(parts, options, n_threads).best.held_out
     found = [held_out_gain(parts, parts.log_odds, alone)]
     on_feature(1)
     for j in range(1, len(ordered)):
         beside = replace(parts, usable=np.array([0, j]))
-        together = best_ensembles(beside, options, n_threads)[0].held_out
+        together = best_ensembles(beside, options, n_threads).best.held_out
         found.append(held_out_gain(parts, alone, together))
         on_feature(1)
     return found

@@ -9,10 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.boosting.honest_options import HonestOptions
-from mbct.cells.cells import Cells
-from mbct.cells.group import CodeMatrix
-from mbct.cells.thin import thin
-from mbct.jit import kernel
+from mbct.boosting.parts import Parts, summed_log_loss
+from mbct.boosting.value_effects import ValueEffects, fit_effects
 from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
@@ -21,56 +19,20 @@ from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress."""
-_SURE = 2.5
-"""Standard errors that a held-out gain must exceed."""
 _LATELY = 3
 """Rounds within which a loss that falls must have fallen."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Rows, or parts of cells, to boost on: codes, where their log-odds start, mass, positives and fold."""
-
-    codes: CodeMatrix
-    log_odds: FloatArray
-    count: FloatArray
-    label: FloatArray
-    fold: npt.NDArray[np.uint8]
-    offset: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.bool_]
-    usable: npt.NDArray[np.int64]
-
-
-def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int) -> Parts:
-    """Spread cells over folds. A cell moves at the mean log-odds of its rows, which is exact for row-level cells.
-
-    ``usable`` numbers the features that trees may split by.
-    """
-    thinned = thin(cells.sums, n_folds, seed)
-    whole = len(thinned.cell) == len(cells)
-    start = cells.sums.logit / cells.sums.count
-    return Parts(
-        cells.codes if whole else np.ascontiguousarray(cells.codes[thinned.cell]),
-        start if whole else start[thinned.cell],
-        thinned.count,
-        thinned.label,
-        thinned.fold,
-        np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
-        np.array(ordered, dtype=np.bool_),
-        np.array(usable, dtype=np.int64),
-    )
 
 
 class FoldGrower:
     """One fold's ensemble: grown on the other folds, judged on its own."""
 
-    def __init__(self, parts: Parts, fold: int, max_leaves: int, options: HonestOptions):
+    def __init__(self, parts: Parts, fold: int, max_leaves: int, options: HonestOptions, start: FloatArray):
         self.parts = parts
         self.options = options
         self.growth = options.growth(max_leaves, float(parts.count.sum()))
         self.grown_on = np.flatnonzero(parts.fold != fold).astype(np.int32)
         self.left_out = np.flatnonzero(parts.fold == fold).astype(np.int32)
-        self.log_odds = parts.log_odds.copy()
+        self.log_odds = start.copy()
         self.gradient = np.zeros((len(parts.count), 4), dtype=np.float32)
         self.rng = np.random.default_rng([options.seed, fold, max_leaves])
         self.trees: list[CalibrationTree] = []
@@ -92,42 +54,7 @@ class FoldGrower:
 
     def held_out_loss(self) -> float:
         """Summed log loss of the rows left out."""
-        return _summed_log_loss(self.left_out, self.log_odds, self.parts.count, self.parts.label)
-
-
-@kernel
-def _summed_log_loss(rows: npt.NDArray[np.int32], log_odds: FloatArray, count: FloatArray, label: FloatArray) -> float:
-    total = 0.0
-    for i in rows:
-        z = log_odds[i]
-        total += count[i] * (max(z, 0.0) + np.log1p(np.exp(-abs(z)))) - label[i] * z
-    return total
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Fall of the mean log loss on left-out rows, and its standard error."""
-
-    value: float
-    standard_error: float
-
-    @property
-    def trust(self) -> float:
-        """How much of a correction to keep: 1 − 1/z² at z standard errors; nothing where chance gives as much."""
-        if self.value <= _SURE * self.standard_error:
-            return 0.0
-        return 1.0 - (self.standard_error / self.value) ** 2
-
-
-def held_out_gain(parts: Parts, before: FloatArray, after: FloatArray) -> Gain:
-    """Mean fall of the log loss; the rows of a cell count one by one."""
-    if_positive = np.logaddexp(0.0, -before) - np.logaddexp(0.0, -after)
-    if_negative = np.logaddexp(0.0, before) - np.logaddexp(0.0, after)
-    negatives = parts.count - parts.label
-    mass = float(parts.count.sum())
-    mean = float(np.sum(parts.label * if_positive + negatives * if_negative)) / mass
-    square = float(np.sum(parts.label * if_positive**2 + negatives * if_negative**2)) / mass
-    return Gain(mean, float(np.sqrt(max(square - mean * mean, 0.0) / mass)))
+        return summed_log_loss(self.left_out, self.log_odds, self.parts.count, self.parts.label)
 
 
 class Fold(Protocol):
@@ -156,6 +83,7 @@ class LockStep(Generic[FoldType]):
         self.folds = folds
         self.mass = mass
         self.held_out = folds[0].log_odds.copy()
+        self._remember()
         self.base = sum(fold.held_out_loss() for fold in folds) / mass
         self.loss, self.n_trees, self.n_rounds = self.base, 0, 0
         self.stopped = False
@@ -185,49 +113,83 @@ class LockStep(Generic[FoldType]):
             on_round(self.n_rounds)
             if loss < self.loss - _LEAST_PROGRESS:
                 self.loss, self.n_trees = loss, self.n_rounds
-                for fold in self.folds:
-                    self.held_out[fold.left_out] = fold.log_odds[fold.left_out]
+                self._remember()
             late = self.n_rounds - self.n_trees >= self.options.patience
             self.stopped = late or self.n_rounds >= self.options.max_trees or beaten(self)
+
+    def _remember(self) -> None:
+        """Keep where every fold's left-out rows stand."""
+        for fold in self.folds:
+            self.held_out[fold.left_out] = fold.log_odds[fold.left_out]
+
+
+def fold_pool(n_threads: int, n_folds: int) -> ThreadPoolExecutor:
+    """Threads for the folds."""
+    return ThreadPoolExecutor(max(1, min(n_threads, n_folds)))
 
 
 def best_size(
     of_size: Callable[[int], LockStep[FoldType]],
     options: HonestOptions,
     n_rows: float,
-    n_threads: int,
+    pool: Executor,
     on_round: Callable[[int], None],
 ) -> tuple[LockStep[FoldType], list[LockStep[FoldType]]]:
     """The folds' ensembles of the tree size with the lowest held-out loss, and all that were tried.
 
     Smaller trees are tried where little is to be learnt, larger ones where much is.
     """
-    with ThreadPoolExecutor(max(1, min(n_threads, options.n_folds))) as pool:
-        tried: list[LockStep[FoldType]] = []
-        for leaves in options.leaves:
-            tried.append(of_size(leaves))
-            tried[-1].run(pool, on_round, until=options.look_after(n_rows))
-            if not tried[-1].still_falls:
-                break
-        *left, last = tried
-        last.run(pool, on_round)
-        if left and last.gain < options.much_more * left[-1].gain:
-            left[-1].run(pool, on_round)
-        if not left and last.n_trees <= options.short_ensemble:
-            small = of_size(options.small_leaves)
-            enough = 3 * last.n_trees + 20
-            small.run(pool, on_round, beaten=lambda found: found.n_rounds > enough and found.loss > last.loss)
-            tried.append(small)
+    tried: list[LockStep[FoldType]] = []
+    for leaves in options.leaves:
+        tried.append(of_size(leaves))
+        tried[-1].run(pool, on_round, until=options.look_after(n_rows))
+        if not tried[-1].still_falls:
+            break
+    *left, last = tried
+    last.run(pool, on_round)
+    if left and last.gain < options.much_more * left[-1].gain:
+        left[-1].run(pool, on_round)
+    if not left and last.n_trees <= options.short_ensemble:
+        small = of_size(options.small_leaves)
+        enough = 3 * last.n_trees + 20
+        small.run(pool, on_round, beaten=lambda found: found.n_rounds > enough and found.loss > last.loss)
+        tried.append(small)
     return min(tried, key=lambda found: found.loss), tried
+
+
+@dataclass(frozen=True)
+class Ensembles:
+    """The folds' ensembles with the lowest held-out loss, all that were tried, and the effects they start from."""
+
+    best: LockStep[FoldGrower]
+    tried: list[LockStep[FoldGrower]]
+    effects: ValueEffects | None
 
 
 def best_ensembles(
     parts: Parts, options: HonestOptions, n_threads: int, on_round: Callable[[int], None] = lambda _: None
-) -> tuple[LockStep[FoldGrower], list[LockStep[FoldGrower]]]:
-    """:func:`best_size` of ensembles grown on parts of cells."""
+) -> Ensembles:
+    """:func:`best_size` of ensembles grown on parts of cells.
+
+    They start from effects of single values where those alone do better than the first trees do.
+    """
     mass = float(parts.count.sum())
+    folds = range(options.n_folds)
 
-    def of_size(leaves: int) -> LockStep[FoldGrower]:
-        return LockStep([FoldGrower(parts, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
+    def of_size(leaves: int, starts: Sequence[FloatArray]) -> LockStep[FoldGrower]:
+        return LockStep([FoldGrower(parts, fold, leaves, options, starts[fold]) for fold in folds], mass, options)
 
-    return best_size(of_size, options, mass, n_threads, on_round)
+    with fold_pool(n_threads, options.n_folds) as pool:
+        effects = fit_effects(parts, options.n_folds, pool)
+        starts = [parts.log_odds for _ in folds]
+        plain = of_size(options.leaves[0], starts)
+        if effects is not None:
+            plain.run(pool, on_round, until=options.look_after(mass))
+            if effects.loss < plain.loss:
+                best, tried = best_size(lambda leaves: of_size(leaves, effects.log_odds), options, mass, pool, on_round)
+                return Ensembles(best, [plain, *tried], effects)
+        begun = {options.leaves[0]: plain}
+        best, tried = best_size(
+            lambda leaves: begun.pop(leaves, None) or of_size(leaves, starts), options, mass, pool, on_round
+        )
+        return Ensembles(best, tried, None)

@@ -5,21 +5,41 @@ is to be gained it is the identity.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbct.boosting.fold_growth import Parts, best_ensembles, held_out_gain, parts_of
+from mbct.boosting.fold_growth import Ensembles, best_ensembles
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
+from mbct.boosting.node_sums import with_sums
+from mbct.boosting.parts import Parts, held_out_gain, parts_of
 from mbct.boosting.trace import FitTrace, RoundRecord
+from mbct.boosting.value_effects import effect_trees
 from mbct.cells.cells import Cells
 from mbct.stats.logodds import sigmoid
 from mbct.tree.model import CalibrationTree, rounded
+from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000
 """Parts of cells on which the mean of the folds is matched."""
 _NEWTON_STEPS = 4
+
+Trees = tuple[CalibrationTree, ...]
+
+
+@dataclass(frozen=True)
+class HonestModel:
+    """Trees of one split that hold the effects of single values, the trees grown after them, and what was tried."""
+
+    effects: Trees
+    grown: Trees
+    trace: FitTrace
+
+    @property
+    def trees(self) -> Trees:
+        """All of them, in their order."""
+        return self.effects + self.grown
 
 
 def boost_honest(
@@ -29,8 +49,8 @@ def boost_honest(
     n_threads: int,
     on_round: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
-) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
-    """The trees of the honest ensemble, their steps averaged over folds; none where nothing is to be gained.
+) -> HonestModel:
+    """The honest ensemble, its steps averaged over folds; no tree where nothing is to be gained.
 
     Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
     all by default.
@@ -39,31 +59,52 @@ def boost_honest(
         cells = cells.select(np.arange(options.most_cells))
     features = range(len(ordered)) if usable is None else usable
     parts = parts_of(cells, ordered, features, options.n_folds, options.seed)
-    best, tried = best_ensembles(parts, options, n_threads, on_round)
-    shrinkage = held_out_gain(parts, parts.log_odds, best.held_out).trust
-    rounds = tuple(RoundRecord(i, found.base, found.loss, found is best) for i, found in enumerate(tried))
+    found = best_ensembles(parts, options, n_threads, on_round)
+    trust = held_out_gain(parts, parts.log_odds, found.best.held_out).trust
+    base = found.tried[0].base
+    rounds = tuple(RoundRecord(i, base, each.loss, each is found.best) for i, each in enumerate(found.tried))
     trace = FitTrace("log loss, held out", (), rounds)
-    if not best.n_trees or shrinkage == 0.0:
-        return (), trace
-    n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds)
-    factor = shrinkage / options.n_folds
-    folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
-    return _recentred(folds, parts), trace
+    if trust == 0.0:
+        return HonestModel((), (), trace)
+    return _mean_of_folds(found, trust, parts, cells, options, trace)
 
 
-def _recentred(folds: list[tuple[CalibrationTree, ...]], parts: Parts) -> tuple[CalibrationTree, ...]:
-    """All trees of the folds, with the first one's steps moved so that the mean prediction is that of the folds.
+def _mean_of_folds(
+    found: Ensembles, trust: float, parts: Parts, cells: Cells, options: HonestOptions, trace: FitTrace
+) -> HonestModel:
+    """The mean of the folds' log-odds, with the first tree moved so that the mean prediction is that of the folds.
 
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels.
     """
+    best, factor = found.best, trust / options.n_folds
+    n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds)
+    folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
+    effects = () if found.effects is None else effect_trees(found.effects, trust, parts)
     codes = parts.codes[:_RECENTRE_ON]
-    count, start = parts.count[: len(codes)], parts.log_odds[: len(codes)]
-    steps = np.array([summed_steps(trees, codes, np.diff(parts.offset).tolist()) for trees in folds])
-    target = float(np.sum(count * sigmoid(start + len(folds) * steps).mean(axis=0)))
-    centre, total = 0.0, start + steps.sum(axis=0)
+    n_codes = np.diff(parts.offset).tolist()
+    steps = np.array([options.n_folds * summed_steps(trees, codes, n_codes) for trees in folds])
+    if found.effects is not None:
+        for fold, step in enumerate(steps):
+            step += trust * found.effects.step_of(fold, codes, parts.offset)
+    grown = tuple(tree for trees in folds for tree in trees)
+    total = summed_steps(effects + grown, codes, n_codes)
+    centre = _centre(parts.log_odds[: len(codes)], parts.count[: len(codes)], steps, total)
+    if effects:
+        return HonestModel(tuple(with_sums(cells, _moved(effects, centre))), grown, trace)
+    return HonestModel((), _moved(grown, centre), trace)
+
+
+def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: FloatArray) -> float:
+    """What must be added to the log-odds ``start + total`` for the mean prediction of ``start + steps``."""
+    target = float(np.sum(count * sigmoid(start + steps).mean(axis=0)))
+    centre = 0.0
     for _ in range(_NEWTON_STEPS):
-        q = sigmoid(total + centre)
+        q = sigmoid(start + total + centre)
         centre += (target - float(np.sum(count * q))) / float(np.sum(count * q * (1.0 - q)))
-    first, *others = (tree for trees in folds for tree in trees)
-    return (replace(first, step=rounded(first.step + centre)), *others)
+    return centre
+
+
+def _moved(trees: Trees, centre: float) -> Trees:
+    """The trees with a constant added to every step of the first."""
+    return (replace(trees[0], step=rounded(trees[0].step + centre)), *trees[1:])

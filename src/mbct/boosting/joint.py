@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mbct.boosting.fold_growth import Gain, LockStep, best_size
+from mbct.boosting.fold_growth import LockStep, best_size, fold_pool
 from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.parts import Gain, gain_of_rows
 from mbct.cells.group import CodeMatrix
 from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
 from mbct.tree.honest_histogram import gradients
@@ -107,7 +108,8 @@ def boost_joint(
     def of_size(leaves: int) -> LockStep[JointFold]:
         return LockStep([JointFold(rows, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
 
-    best, _ = best_size(of_size, options, mass, n_threads, on_round)
+    with fold_pool(n_threads, options.n_folds) as pool:
+        best, _ = best_size(of_size, options, mass, pool, on_round)
     shrinkage = _held_out_gain(rows, best.held_out).trust if best.n_trees else 0.0
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds) if shrinkage > 0.0 else 0
     factor = shrinkage / options.n_folds
@@ -118,6 +120,4 @@ def boost_joint(
 def _held_out_gain(rows: JointRows, held_out: FloatArray) -> Gain:
     """Mean fall of the log loss on left-out rows."""
     gain = _losses(rows.log_score, rows.label) - _losses(held_out, rows.label)
-    mass = float(rows.count.sum())
-    mean = float(np.sum(rows.count * gain)) / mass
-    return Gain(mean, float(np.sqrt(np.sum(rows.count * (gain - mean) ** 2)) / mass))
+    return gain_of_rows(rows.count * gain, rows.count * gain**2, float(rows.count.sum()), rows.fold)
