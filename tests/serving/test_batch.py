@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
+from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.errors import DataError
@@ -129,3 +131,12 @@ def test_the_limit_of_texts_holds_for_every_type_and_counts_characters(kind, n_r
                 arrow.of(table, 50)
         else:
             arrow.of(table, 50)
+
+
+def test_a_known_text_that_arrow_cannot_hold_harms_no_other():
+    pa = pytest.importorskip("pyarrow")
+    bins = FeatureBins((NumberBins("score", ()), CategoryBins("text", ("\ud800", "a"))))
+    scorer = BatchScorer(CalibrationEnsemble("score", "odds", bins, ()))
+    table = pa.table({"score": [0.5] * 4, "text": ["a", "b", None, "a"]})
+    scored = scorer.score_columns(scorer.arrow.of(table))
+    assert scored.codes[:, 1].tolist() == [1, 3, 2, 1]

@@ -51,19 +51,26 @@ class _Reader:
         feature = self._feature
         if isinstance(feature, NumberBins) or pa.types.is_null(column.type):
             return _floats(column)
-        if pa.types.is_string(column.type) and feature.n_values <= len(column):
-            # Arrow hashes every known text on each call: worth it where there are at least as many rows.
-            found = pc.index_in(column, value_set=self._text_of_code)
+        # Arrow hashes every known text on each call: worth it where there are at least as many rows.
+        many = feature.n_values <= len(column)
+        if many and pa.types.is_string(column.type) and (known := self._text_of_code) is not None:
+            found = pc.index_in(column, value_set=known)
             return Coded(pc.fill_null(found, feature.unseen).to_numpy(zero_copy_only=False))
         return _dictionary(column)
 
     @cached_property
     def _text_of_code(self) -> Any:
-        """The known texts in the order of their codes; null comes next, as the code of missing values does."""
+        """The known texts in the order of their codes; null comes next, as the code of missing values does.
+
+        None where one of them is no Unicode (half of a surrogate pair), which Arrow cannot hold.
+        """
         import pyarrow as pa
 
         known = () if isinstance(self._feature, NumberBins) else self._feature.values
-        return pa.array([*known, None], pa.string())
+        try:
+            return pa.array([*known, None], pa.string())
+        except UnicodeEncodeError:
+            return None
 
 
 def _floats(column: Any) -> Any:

@@ -27,8 +27,8 @@ class DirectProtocol(GuardedProtocol):
     def __init__(self, *arguments: Any, path: bytes, answer: AnswerAtOnce, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._direct_path, self._answer = path, answer
-        self._held: bytes | None = None
-        """The body so far of a request that may be answered at once; None for any other."""
+        self._held: list[bytes] | None = None
+        """The parts of the body so far of a request that may be answered at once; None for any other."""
         self._answered = False
         self._answered_at = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -45,7 +45,7 @@ class DirectProtocol(GuardedProtocol):
     def on_headers_complete(self) -> None:
         """The parser has read the headers."""
         if self._is_plain():
-            self._held = b""
+            self._held = []
         else:
             super().on_headers_complete()
 
@@ -54,12 +54,12 @@ class DirectProtocol(GuardedProtocol):
         if self._held is None:
             super().on_body(body)
         else:
-            self._held += body
+            self._held.append(body)
 
     def on_message_complete(self) -> None:
         """The parser has read the whole request."""
         if self._held is not None:
-            reply = self._answer(dict(self.headers), self._held)
+            reply = self._answer(dict(self.headers), b"".join(self._held))
             if reply is not None:
                 self._held = None
                 self._send(reply)
@@ -89,12 +89,12 @@ class DirectProtocol(GuardedProtocol):
 
     def _go_the_long_way(self) -> None:
         """Begin the request once more, as uvicorn would have, with what has come of its body."""
-        body, self._held = self._held, None
+        parts, self._held = self._held, None
         if self.transport.is_closing():
             return
         super().on_headers_complete()
-        if body:
-            super().on_body(body)
+        for part in parts or ():
+            super().on_body(part)
 
     def _send(self, reply: Reply) -> None:
         """Head and body in one write."""
