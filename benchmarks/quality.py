@@ -24,9 +24,9 @@ from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
-from mbct.metrics import field_rce
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
+from mbct.metrics import field_rce
 from mbct.progress import progress
 
 OUT = Path("docs/benchmarks")
