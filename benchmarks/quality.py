@@ -24,6 +24,8 @@ from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
+from mbct.engines.columns import read_columns
+from mbct.engines.memory import encode
 from mbct.metrics import field_rce
 from mbct.progress import progress
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
@@ -114,19 +116,21 @@ def mbct_sizes(
 ) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
     """Predictions of the default preset in its three sizes, which share one growth; what each cost and holds."""
     started = time.perf_counter()
-    model = MBCTCalibrator(score="score", random_state=seed)
-    bins, cells = model._cells(training_data(fitting, label, None, None, "score"))
+    calibrator = MBCTCalibrator(score="score", random_state=seed)
+    bins, cells = calibrator._cells(training_data(fitting, label, None, None, "score"))
     ordered = tuple(feature.ordered for feature in bins)
-    whole = boost_honest(cells, ordered, HonestOptions(seed=seed), model._threads())
+    whole = boost_honest(cells, ordered, HonestOptions(seed=seed), calibrator._threads())
     grown = time.perf_counter() - started
+    scores = judging["score"].to_numpy()
+    codes = encode(read_columns(judging), bins, scores)
     found = {}
     for name, size in (("mbct", "auto"), ("mbct full", "full"), ("mbct compact", "compact")):
         started = time.perf_counter()
         fewer, fidelity = in_fewer(whole, cells, ordered, size)
-        model.model_ = CalibrationEnsemble("score", "odds", bins, fewer)
-        held = {"trees": len(fewer), "rules": model.model_.n_rules, "fidelity": round(fidelity, 5)}
+        model = CalibrationEnsemble("score", "odds", bins, fewer)
+        held = {"trees": len(fewer), "rules": model.n_rules, "fidelity": round(fidelity, 5)}
         seconds = grown + time.perf_counter() - started
-        found[name] = (np.asarray(model.calibrate(judging)), {**held, "seconds": round(seconds, 2)})
+        found[name] = (model.calibrate_codes(codes, scores), {**held, "seconds": round(seconds, 2)})
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from mbct.binning.features import CategoryBins, FeatureBins, NumberBins, interval_codes
 from mbct.binning.fit import fit_category_bins
 from mbct.binning.keys import category_key, value_type
 from mbct.errors import ModelFileError
@@ -39,6 +39,15 @@ def test_number_codes_are_a_total_function(values, edges):
     codes = bins.encode(column)
     assert np.all((codes >= 0) & (codes < bins.n_codes))
     assert np.array_equal(codes == bins.missing, np.isnan(column))
+
+
+@given(st.integers(0, 600), st.integers(0, 10**6))
+def test_counting_edges_finds_the_interval_that_a_search_finds(n_edges, seed):
+    rng = np.random.default_rng(seed)
+    edges = np.unique(rng.normal(size=n_edges))
+    values = np.concatenate([rng.normal(size=50), edges, np.nextafter(edges, np.inf), [np.inf, -np.inf, 0.0, -0.0]])
+    assert np.array_equal(interval_codes(values, edges), np.searchsorted(edges, values, side="left"))
+    assert interval_codes(np.array([np.nan]), edges).tolist() == [len(edges) + 1]
 
 
 def test_infinities_fall_into_the_outer_intervals():

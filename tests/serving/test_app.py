@@ -261,6 +261,23 @@ def test_outcomes_join_scores_and_move_the_live_metrics(client, service):
         assert client.post("/v1/outcome", json=bad).status_code == 422
 
 
+def test_a_single_row_is_remembered_as_in_a_batch(start_service, model_file, service):
+    _, rows = rows_of(service.model, 12)
+    live = []
+    for name in ("one by one", "together"):
+        other = start_service(repr(str(model_file)), feedback="FeedbackOptions(segment='text_1', segments=3)")
+        ids = [f"{name} {i}" for i in range(len(rows))]
+        with httpx.Client(base_url=other.url) as one:
+            parts = [([row], [i]) for row, i in zip(rows, ids, strict=True)] if name == "one by one" else [(rows, ids)]
+            for part, named in parts:
+                one.post("/v1/score", json={"rows": part, "ids": named}).raise_for_status()
+            outcomes = [{"id": i, "label": n % 2} for n, i in enumerate(ids)]
+            assert one.post("/v1/outcome", json={"outcomes": outcomes}).json() == {"joined": 12, "unknown": []}
+            live.append(one.get("/v1/live").json()["live"])
+    for alone, together in zip(*live, strict=True):
+        assert alone == pytest.approx(together)
+
+
 def test_arrow_rows_can_carry_ids(client, service):
     columns, _ = rows_of(service.model, 3)
     table = pa.table({**columns, "request": ["u", "v", "w"]})

@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
+from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
+from mbct.boosting.model import CalibrationEnsemble
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
 from mbct.errors import DataError
@@ -93,3 +95,48 @@ def test_faults_are_named():
         scorer.score_mapping({"score": [0.1, None], "number 0": [1, 2]})
     with pytest.raises(DataError, match=r"outside \[0, 1\]: 2 in row 0"):
         scorer.score_mapping({"score": [2], "number 0": [1]})
+
+
+@pytest.mark.parametrize("n_rows", [3, 400])
+def test_arrow_finds_texts_however_they_are_stored(n_rows):
+    pa = pytest.importorskip("pyarrow")
+    model = random_model(7)
+    columns = random_rows(8, model, n_rows)
+    columns["text_1"] = [None, "never", *columns["text_1"][2:]]
+    expected = reference(model, columns)
+    scorer, table = BatchScorer(model), pa.table(columns)
+    place = table.schema.names.index("text_1")
+    texts = table["text_1"]
+    stored = [texts.cast(kind) for kind in (pa.large_string(), pa.binary(), pa.string_view())]
+    stored += [texts.dictionary_encode(), pa.chunked_array([texts.chunk(0)[:2], texts.chunk(0)[2:]])]
+    for column in (texts, *stored):
+        got = scorer.score_columns(scorer.arrow.of(table.set_column(place, "text_1", column)))
+        np.testing.assert_allclose(got.calibrated, expected, rtol=0, atol=1e-12)
+        assert got.unseen["text_1"] >= 1
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "string_view", "dictionary"])
+@pytest.mark.parametrize("n_rows", [2, 200])
+def test_the_limit_of_texts_holds_for_every_type_and_counts_characters(kind, n_rows):
+    pa = pytest.importorskip("pyarrow")
+    model = random_model(7)
+    columns = random_rows(8, model, n_rows)
+    arrow = BatchScorer(model).arrow
+    for text, refused in (("ä" * 50, kind == "binary"), ("ä" * 51, True)):
+        texts = pa.array([text, *columns["text_1"][1:]])
+        stored = texts.dictionary_encode() if kind == "dictionary" else texts.cast(getattr(pa, kind)())
+        table = pa.table({**columns, "text_1": stored})
+        if refused:
+            with pytest.raises(DataError, match=r"text_1 has \d+ characters, at most 50"):
+                arrow.of(table, 50)
+        else:
+            arrow.of(table, 50)
+
+
+def test_a_known_text_that_arrow_cannot_hold_harms_no_other():
+    pa = pytest.importorskip("pyarrow")
+    bins = FeatureBins((NumberBins("score", ()), CategoryBins("text", ("\ud800", "a"))))
+    scorer = BatchScorer(CalibrationEnsemble("score", "odds", bins, ()))
+    table = pa.table({"score": [0.5] * 4, "text": ["a", "b", None, "a"]})
+    scored = scorer.score_columns(scorer.arrow.of(table))
+    assert scored.codes[:, 1].tolist() == [1, 3, 2, 1]

@@ -43,6 +43,8 @@ def test_equals_the_batch_prediction(seed, pattern, n_trees, n_features):
     np.testing.assert_allclose([scorer.score_row(row) for row in rows], expected, rtol=0, atol=1e-12)
     by_value = [scorer.score_values(list(row.values())) for row in rows]
     np.testing.assert_allclose(by_value, expected, rtol=0, atol=1e-12)
+    codes = encode(read_columns(columns), model.bins, np.array(columns["score"], dtype=float))
+    assert scorer.last_codes().tolist() == codes[-1:].tolist()
 
 
 def test_a_model_too_large_for_masks_walks_its_trees(monkeypatch):

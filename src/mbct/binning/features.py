@@ -23,27 +23,33 @@ CodeArray = npt.NDArray[np.unsignedinteger[Any]]
 
 _WORTH_KERNEL = 10_000
 """Rows from which on numbers are coded by a kernel of our own."""
+_BLOCK = 16
+"""Edges compared at once."""
 
 
 @kernel
-def _intervals(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.intp]:
-    """Number of edges below each value; NaN is missing. A halving search whose steps no value can change.
+def interval_codes(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.intp]:
+    """Number of edges below each value; NaN is missing. It counts: first whole blocks of edges, then within one.
 
-    Its branches would be guessed wrong half of the time: without them it takes a quarter of numpy's time.
+    The branches of a search by halves are guessed wrong half of the time; comparing a value with a block of edges has
+    none and fills the processor's vectors, which takes a third of the time.
     """
+    n_edges = len(edges)
+    n_blocks = n_edges // _BLOCK + 1
+    within = np.full(n_blocks * _BLOCK, np.inf)
+    within[:n_edges] = edges
+    last_of_block = np.full(-(-n_blocks // _BLOCK) * _BLOCK, np.inf)
+    last_of_block[:n_blocks] = within[_BLOCK - 1 :: _BLOCK]
     codes = np.empty(len(values), np.intp)
     for i in range(len(values)):
         value = values[i]
-        if np.isnan(value):
-            codes[i] = len(edges) + 1
-            continue
-        first = 0
-        left = len(edges)
-        while left > 1:
-            half = left // 2
-            first += half * int(edges[np.uint64(first + half - 1)] < value)
-            left -= half
-        codes[i] = first + (int(edges[np.uint64(first)] < value) if left == 1 else 0)
+        block = 0
+        for k in range(len(last_of_block)):
+            block += last_of_block[k] < value
+        code = block * _BLOCK
+        for k in range(_BLOCK):
+            code += within[np.uint64(block * _BLOCK + k)] < value
+        codes[i] = code if value == value else n_edges + 1
     return codes
 
 
@@ -85,7 +91,7 @@ class NumberBins:
         """
         edges = np.asarray(self.edges, dtype=np.float64)
         if len(values) >= _WORTH_KERNEL:
-            return _intervals(np.ascontiguousarray(values, dtype=np.float64), edges)
+            return interval_codes(np.ascontiguousarray(values, dtype=np.float64), edges)
         codes = np.searchsorted(edges, values, side="left")
         codes[np.isnan(values)] = self.missing
         return codes

@@ -35,7 +35,7 @@ class DistilOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
     ``least_fidelity``: below it at the last stage the ensemble is kept whole; below ``promising`` after the second
-    stage the rest is not tried.
+    stage the rest is not tried. ``cycles``: how often each tree is grown anew beside all the others.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
@@ -43,12 +43,15 @@ class DistilOptions:
     least_fidelity: float = 0.97
     promising: float = 0.75
     passes: int = 6
+    cycles: int = 0
     ridge: float = 1.0
     most_cells: int = 400_000
     growth: HonestGrowth = DISTILLED_GROWTH
 
 
-COMPACT = DistilOptions(stages=(8,), least_fidelity=0.0, passes=10)
+COMPACT = DistilOptions(
+    stages=(8,), least_fidelity=0.0, passes=10, cycles=3, growth=replace(DISTILLED_GROWTH, rate=0.3)
+)
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 
 
@@ -103,24 +106,56 @@ def distil(
     """
     features = range(len(ordered)) if usable is None else usable
     lesson = _lesson(cells, ordered, features, total_step, options.most_cells)
-    log_odds = lesson.start + summed_steps(kept, lesson.codes, cells.n_codes)
-    trees: list[CalibrationTree] = []
-    nodes: list[IntArray] = []
+    said = _Said(lesson, lesson.start + summed_steps(kept, lesson.codes, cells.n_codes), options)
     fidelity = 0.0
     for stage in options.stages:
-        while len(trees) < stage:
-            tree = _grow(lesson, log_odds, options.growth)
-            nodes.append(stops(tree, lesson.codes, lesson.offset))
-            log_odds += tree.step[nodes[-1]]
-            trees.append(tree)
+        while len(said.trees) < stage:
+            said.grow()
             on_tree(1)
-        for _ in range(options.passes):
-            for number, tree in enumerate(trees):
-                trees[number] = _refitted(lesson, tree, nodes[number], log_odds, options.ridge)
-        fidelity = _fidelity(lesson, log_odds)
-        if fidelity >= options.fidelity or (len(trees) > options.stages[0] and fidelity < options.promising):
+        said.refit()
+        for _ in range(options.cycles):
+            said.grow_anew(on_tree)
+        fidelity = _fidelity(lesson, said.log_odds)
+        if fidelity >= options.fidelity or (len(said.trees) > options.stages[0] and fidelity < options.promising):
             break
-    return Distilled(tuple(with_sums(cells, (*kept, *trees))), fidelity)
+    return Distilled(tuple(with_sums(cells, (*kept, *said.trees))), fidelity)
+
+
+class _Said:
+    """What has been said so far: the few trees, where they send the cells, and the cells' log-odds after them."""
+
+    def __init__(self, lesson: "_Lesson", log_odds: FloatArray, options: DistilOptions):
+        self.lesson = lesson
+        self.log_odds = log_odds
+        self.options = options
+        self.trees: list[CalibrationTree] = []
+        self.nodes: list[IntArray] = []
+
+    def grow(self) -> None:
+        """Add a tree."""
+        tree = _grow(self.lesson, self.log_odds, self.options.growth)
+        self.trees.append(tree)
+        self.nodes.append(stops(tree, self.lesson.codes, self.lesson.offset))
+        _move(self.log_odds, tree.step, self.nodes[-1])
+
+    def refit(self) -> None:
+        """Newton passes over the steps of all trees."""
+        lesson, ridge = self.lesson, self.options.ridge
+        for _ in range(self.options.passes):
+            for number, tree in enumerate(self.trees):
+                self.trees[number] = _refitted(lesson, tree, self.nodes[number], self.log_odds, ridge)
+
+    def grow_anew(self, on_tree: Callable[[int], None]) -> None:
+        """Take each tree out in turn and grow another in its place, in full; then refit all."""
+        growth = replace(self.options.growth, rate=1.0)
+        for number, old in enumerate(self.trees):
+            _move(self.log_odds, -old.step, self.nodes[number])
+            tree = _grow(self.lesson, self.log_odds, growth)
+            self.trees[number] = tree
+            self.nodes[number] = stops(tree, self.lesson.codes, self.lesson.offset)
+            _move(self.log_odds, tree.step, self.nodes[number])
+            on_tree(1)
+        self.refit()
 
 
 def _lesson(

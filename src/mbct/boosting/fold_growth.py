@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.parts import Parts, summed_log_loss
 from mbct.boosting.value_effects import ValueEffects, fit_effects
-from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
+from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_tree, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, rounded
@@ -26,15 +26,15 @@ _LATELY = 3
 class FoldGrower:
     """One fold's ensemble: grown on the other folds, judged on its own."""
 
-    def __init__(self, parts: Parts, fold: int, max_leaves: int, options: HonestOptions, start: FloatArray):
+    def __init__(self, parts: Parts, fold: int, growth: HonestGrowth, options: HonestOptions, start: FloatArray):
         self.parts = parts
         self.options = options
-        self.growth = options.growth(max_leaves, float(parts.count.sum()))
+        self.growth = growth
         self.grown_on = np.flatnonzero(parts.fold != fold).astype(np.int32)
         self.left_out = np.flatnonzero(parts.fold == fold).astype(np.int32)
         self.log_odds = start.copy()
         self.gradient = np.zeros((len(parts.count), 4), dtype=np.float32)
-        self.rng = np.random.default_rng([options.seed, fold, max_leaves])
+        self.rng = np.random.default_rng([options.seed, fold, growth.max_leaves])
         self.trees: list[CalibrationTree] = []
 
     def grow(self) -> float:
@@ -43,7 +43,7 @@ class FoldGrower:
         n_used = int(np.ceil(self.options.feature_share * len(parts.usable)))
         features = np.sort(self.rng.permutation(parts.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
-        gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, True, self.gradient)
+        gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, growth.honest, self.gradient)
         tree = grow_tree(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)
@@ -151,8 +151,7 @@ def best_size(
         left[-1].run(pool, on_round)
     if not left and last.n_trees <= options.short_ensemble:
         small = of_size(options.small_leaves)
-        enough = 3 * last.n_trees + 20
-        small.run(pool, on_round, beaten=lambda found: found.n_rounds > enough and found.loss > last.loss)
+        small.run(pool, on_round, beaten=_hopeless(last))
         tried.append(small)
     return min(tried, key=lambda found: found.loss), tried
 
@@ -174,22 +173,36 @@ def best_ensembles(
     They start from effects of single values where those alone do better than the first trees do.
     """
     mass = float(parts.count.sum())
-    folds = range(options.n_folds)
 
-    def of_size(leaves: int, starts: Sequence[FloatArray]) -> LockStep[FoldGrower]:
-        return LockStep([FoldGrower(parts, fold, leaves, options, starts[fold]) for fold in folds], mass, options)
+    def of_size(leaves: int, starts: Sequence[FloatArray], *, honest: bool = True) -> LockStep[FoldGrower]:
+        growth = options.growth(leaves, mass, honest=honest)
+        folds = [FoldGrower(parts, fold, growth, options, start) for fold, start in enumerate(starts)]
+        return LockStep(folds, mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
         effects = fit_effects(parts, options.n_folds, pool)
-        starts = [parts.log_odds for _ in folds]
-        plain = of_size(options.leaves[0], starts)
+        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds
+        first = of_size(options.leaves[0], starts)
+        left: list[LockStep[FoldGrower]] = []
         if effects is not None:
-            plain.run(pool, on_round, until=options.look_after(mass))
-            if effects.loss < plain.loss:
-                best, tried = best_size(lambda leaves: of_size(leaves, effects.log_odds), options, mass, pool, on_round)
-                return Ensembles(best, [plain, *tried], effects)
-        begun = {options.leaves[0]: plain}
+            first.run(pool, on_round, until=options.look_after(mass))
+            if effects.loss < first.loss:
+                left, starts = [first], effects.log_odds
+                first = of_size(options.leaves[0], starts)
+            else:
+                effects = None
+        begun = {options.leaves[0]: first}
         best, tried = best_size(
             lambda leaves: begun.pop(leaves, None) or of_size(leaves, starts), options, mass, pool, on_round
         )
-        return Ensembles(best, tried, None)
+        if best.n_trees and mass <= options.small_data:
+            other = of_size(best.folds[0].growth.max_leaves, starts, honest=False)
+            other.run(pool, on_round, beaten=_hopeless(best))
+            tried.append(other)
+            best = min(best, other, key=lambda found: found.loss)
+    return Ensembles(best, left + tried, effects)
+
+
+def _hopeless(best: LockStep[FoldType]) -> Callable[[LockStep[FoldType]], bool]:
+    """Whether an attempt has had three times as many rounds as the best one and is still behind it."""
+    return lambda found: found.n_rounds > 3 * best.n_trees + 20 and found.loss > best.loss

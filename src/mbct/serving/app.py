@@ -5,7 +5,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 
@@ -18,8 +17,9 @@ from mbct.serving.metrics import Metrics, family, single
 from mbct.serving.openapi import OPEN_ROUTES, document
 from mbct.serving.options import ServiceOptions
 from mbct.serving.page import page
-from mbct.serving.served import Identifier, ServedModel
-from mbct.serving.wire import ScoreAnswer, ScoreBody, decode, decode_score, encode_score, unprocessable
+from mbct.serving.scoring import PATH, Scoring
+from mbct.serving.served import Identifier
+from mbct.serving.wire import decode, unprocessable
 
 log = logging.getLogger("mbct.serving")
 
@@ -45,10 +45,11 @@ class Service:
     def __init__(self, follower: Follower, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics) -> None:
         self._follower, self._feedback, self._options, self._metrics = follower, feedback, options, metrics
         self._token = None if options.token is None else options.token.encode()
+        self.scoring = Scoring(follower, feedback, options, metrics)
         self._decode_outcomes = msgspec.json.Decoder(OutcomeRequest)
         self._deadlines = Deadlines(options.limits.body_seconds)
         self._routes: dict[str, tuple[str, Handler]] = {
-            "/v1/score": ("POST", self._score),
+            PATH: ("POST", self._score),
             "/v1/explain": ("POST", self._explain),
             "/v1/outcome": ("POST", self._outcome),
             "/v1/model": ("GET", self._model),
@@ -104,40 +105,13 @@ class Service:
         log.exception("error %s while serving %s %s", number, request.method, request.path)
         return Problem(500, "Internal Server Error", f"an error of the service; its log has it as {number}").reply()
 
-    def _served(self) -> ServedModel:
-        served = self._follower.current
-        if served is None:
-            raise Problem(503, "Service Unavailable", "there is no model yet; see /readyz", ((b"retry-after", b"5"),))
-        return served
-
     async def _score(self, request: Request) -> Reply:
         body = await request.body()
-        served = self._served()
-        content = decode_score(served, request.content_type(), body, self._options.limits, request.query)
-        try:
-            calibrated = self._score_row(served, content.row) if content.row else self._score_columns(served, content)
-        except (DataError, ValueError, OverflowError) as error:
-            raise unprocessable(str(error)) from error
-        return Reply(encode_score(ScoreAnswer(calibrated, served.version), content.format), content.format)
-
-    def _score_row(self, served: ServedModel, row: tuple[Any, ...]) -> list[float]:
-        calibrated = served.row.score_values(row)
-        self._metrics.count_rows(1, row[0], calibrated)
-        return [calibrated]
-
-    def _score_columns(self, served: ServedModel, content: ScoreBody) -> list[float]:
-        scored = served.batch.score_columns(content.columns)
-        self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
-        for feature, number in scored.unseen.items():
-            self._metrics.count_unseen(feature, number)
-        if content.ids is not None:
-            self._feedback.remember(served.model.bins, content.ids, scored)
-        calibrated: list[float] = scored.calibrated.tolist()
-        return calibrated
+        return self.scoring.reply(request.content_type(), body, request.query)
 
     async def _explain(self, request: Request) -> Reply:
         body = await request.body()
-        served = self._served()
+        served = self.scoring.served()
         if request.content_type() != JSON:
             raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
         row = msgspec.structs.astuple(decode(served.decoders.explain, body).row)
@@ -182,13 +156,13 @@ class Service:
         return Reply(msgspec.json.encode({"joined": joining.joined, "unknown": joining.unknown}))
 
     async def _model(self, _: Request) -> Reply:
-        return Reply(msgspec.json.encode(self._served().description()))
+        return Reply(msgspec.json.encode(self.scoring.served().description()))
 
     async def _rules(self, _: Request) -> Reply:
-        return Reply(self._served().rules_json)
+        return Reply(self.scoring.served().rules_json)
 
     async def _rules_text(self, _: Request) -> Reply:
-        return Reply(self._served().rules_text, TEXT)
+        return Reply(self.scoring.served().rules_text, TEXT)
 
     async def _live(self, _: Request) -> Reply:
         return Reply(msgspec.json.encode({"live": self._feedback.live(), "waiting": self._feedback.waiting}))

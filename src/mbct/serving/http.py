@@ -3,7 +3,7 @@
 import asyncio
 import hmac
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +17,22 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
+
+
+def media_type(headers: Mapping[bytes, bytes]) -> bytes:
+    """The media type of a body, without parameters, in lower case.
+
+    >>> media_type({b"content-type": b"Application/JSON; charset=utf-8"})
+    b'application/json'
+    """
+    given = headers.get(b"content-type", b"")
+    return given if given == JSON else given.partition(b";")[0].strip().lower()
+
+
+def carries_token(headers: Mapping[bytes, bytes], token: bytes) -> bool:
+    """Whether the headers carry the bearer token; the comparison takes the same time for any guess."""
+    scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
 class Reply(NamedTuple):
@@ -98,14 +114,12 @@ class Request:
         self._unread = True
 
     def content_type(self) -> bytes:
-        """The media type of the body, without parameters, in lower case."""
-        given = self.headers.get(b"content-type", b"")
-        return given if given == JSON else given.partition(b";")[0].strip().lower()
+        """The media type of the body."""
+        return media_type(self.headers)
 
     def require_token(self, token: bytes) -> None:
-        """Raise unless the request carries the bearer token; the comparison takes the same time for any guess."""
-        scheme, _, given = self.headers.get(b"authorization", b"").partition(b" ")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(), token):
+        """Raise unless the request carries the bearer token."""
+        if not carries_token(self.headers, token):
             challenge = ((b"www-authenticate", b'Bearer realm="mbct"'),)
             raise Problem(401, "Unauthorized", "send the service's token as 'Authorization: Bearer …'", challenge)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from mbct.boosting.masks import LeafMasks, calibrate_row, compile_masks
 from mbct.boosting.model import CalibrationEnsemble
+from mbct.cells.group import CodeMatrix
 from mbct.errors import DataError
 from mbct.serving.values import CountUnseen, encoder, probability
 
@@ -34,6 +35,8 @@ class RowScorer:
         self._linear = model.pattern == "linear"
         self._masks = masks or compile_masks(model)
         first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
+        self._code_type = model.bins.code_type
+        self._first_rows = np.array(first_rows, dtype=np.int64)
         made = [encoder(feature, first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)]
         self._encode_score = made[0]
         self._columns = list(enumerate(made[1:], start=1))
@@ -65,6 +68,10 @@ class RowScorer:
         for j, encode in self._columns:
             codes[j] = encode(values[j])
         return self._calibrate(score, buffers.codes)
+
+    def last_codes(self) -> CodeMatrix:
+        """Codes of the row that this thread scored last, as a matrix of one row."""
+        return (self._buffers.codes - self._first_rows).astype(self._code_type).reshape(1, -1)
 
     def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:
         if self._identity:

@@ -1,9 +1,9 @@
 """Running the service: uvicorn, guarded against slow and endless headers, drained before it stops."""
 
-import asyncio
 import gc
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def serve(
             service,
             host=options.host,
             port=options.port,
-            http=_guarded_protocol(options.limits),
+            http=_protocol(options.limits, service.scoring.reply_at_once),
             ws="none",
             access_log=False,
             log_config=None,
@@ -108,43 +108,15 @@ def _server(uvicorn: Any, config: Any) -> Any:
     return Server(config)
 
 
-def _guarded_protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """Uvicorn's HTTP protocol with a limit on the time and size of headers, which it has not itself."""
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+def _protocol(limits: Limits, answer: Any) -> Any:
+    """How a connection is made: with the short way for scoring where uvicorn's parser allows it."""
+    from mbct.serving.direct import DirectProtocol, is_possible
+    from mbct.serving.guard import GuardedProtocol
+    from mbct.serving.scoring import PATH
 
-    class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-        _timer: asyncio.TimerHandle | None = None
-        _header_bytes = 0
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._timer = self.loop.call_later(limits.header_seconds, self._give_up)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            cycle = self.cycle
-            if cycle is not None and not cycle.response_complete:
-                if self._timer is not None:
-                    self._timer.cancel()
-                    self._timer = None
-                self._header_bytes = 0
-                return
-            self._header_bytes += len(data)
-            if self._header_bytes > limits.header_bytes:
-                self._give_up()
-            elif self._timer is None:
-                self._timer = self.loop.call_later(limits.header_seconds, self._give_up)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-            super().connection_lost(exc)
-
-        def _give_up(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.close()
-
-    return GuardedProtocol
+    if is_possible():
+        return partial(DirectProtocol, limits=limits, path=PATH.encode(), answer=answer)
+    return partial(GuardedProtocol, limits=limits)
 
 
 def _log_to_stderr() -> None:

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
-import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.batch import Encoded, arrow_columns
 from mbct.serving.http import JSON, Problem
 from mbct.serving.options import Limits
 from mbct.serving.served import Identifier, ServedModel
+from mbct.validation import FloatArray
 
 MSGPACK = b"application/msgpack"
 ARROW = b"application/vnd.apache.arrow.stream"
@@ -35,6 +34,9 @@ class ScoreAnswer(msgspec.Struct):
     model: str
 
 
+_JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
+
+
 def decode_score(
     served: ServedModel, content_type: bytes, body: bytes, limits: Limits, query: bytes = b""
 ) -> ScoreBody:
@@ -52,15 +54,18 @@ def decode_score(
     raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
 
 
-def encode_score(answer: ScoreAnswer, content_type: bytes) -> bytes:
+def encode_score(calibrated: FloatArray | list[float], model: str, content_type: bytes) -> bytes:
     """The answer in the format of the request."""
-    if content_type == JSON:
-        return msgspec.json.encode(answer)
-    if content_type == MSGPACK:
-        return msgspec.msgpack.encode(answer)
+    if content_type == ARROW:
+        return _arrow_stream(calibrated, model)
+    answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
+    return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
+
+
+def _arrow_stream(calibrated: FloatArray | list[float], model: str) -> bytes:
     import pyarrow as pa
 
-    table = pa.table({"calibrated": answer.calibrated}, metadata={"model": answer.model})
+    table = pa.table({"calibrated": calibrated}, metadata={"model": model})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
@@ -91,8 +96,8 @@ def _from_request(request: Any, limits: Limits, content_type: bytes) -> ScoreBod
         _check_size(len(given[0]), ids, limits)
         return ScoreBody(None, given, ids, content_type)
     _check_size(len(rows), ids, limits)
-    if len(rows) == 1 and ids is None:
-        return ScoreBody(msgspec.structs.astuple(rows[0]), (), None, content_type)
+    if len(rows) == 1:
+        return ScoreBody(msgspec.structs.astuple(rows[0]), (), ids, content_type)
     return ScoreBody(None, list(zip(*map(msgspec.structs.astuple, rows), strict=True)), ids, content_type)
 
 
@@ -115,9 +120,7 @@ def _from_arrow(served: ServedModel, body: bytes, limits: Limits, query: bytes) 
         table.validate(full=True)
         ids = _arrow_ids(table, query)
         _check_size(table.num_rows, ids, limits)
-        columns = arrow_columns(table, served.model)
-        _check_texts(columns, limits)
-        return ScoreBody(None, columns, ids, ARROW)
+        return ScoreBody(None, served.batch.arrow.of(table, limits.text_length), ids, ARROW)
     except (DataError, msgspec.ValidationError) as error:
         raise unprocessable(str(error)) from error
     except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
@@ -132,14 +135,6 @@ def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
     if named[0] not in table.schema.names:
         raise DataError(f"column {named[0]!r} for ids is missing; the table has {table.schema.names}")
     return msgspec.convert(table.column(named[0]).to_pylist(), list[Identifier])
-
-
-def _check_texts(columns: Sequence[Any], limits: Limits) -> None:
-    for column in columns:
-        values = column.values if isinstance(column, Encoded) else () if isinstance(column, np.ndarray) else column
-        longest = max((len(value) for value in values if isinstance(value, str | bytes)), default=0)
-        if longest > limits.text_length:
-            raise DataError(f"a value has {longest:,} characters, at most {limits.text_length:,} are taken")
 
 
 def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
