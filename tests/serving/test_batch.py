@@ -99,7 +99,7 @@ def test_faults_are_named():
 
 @pytest.mark.parametrize("n_rows", [3, 400])
 def test_arrow_finds_texts_however_they_are_stored(n_rows):
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
     model = random_model(7)
     columns = random_rows(8, model, n_rows)
     columns["text_1"] = [None, "never", *columns["text_1"][2:]]
@@ -118,7 +118,7 @@ def test_arrow_finds_texts_however_they_are_stored(n_rows):
 @pytest.mark.parametrize("kind", ["string", "large_string", "binary", "string_view", "dictionary"])
 @pytest.mark.parametrize("n_rows", [2, 200])
 def test_the_limit_of_texts_holds_for_every_type_and_counts_characters(kind, n_rows):
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
     model = random_model(7)
     columns = random_rows(8, model, n_rows)
     arrow = BatchScorer(model).arrow
@@ -134,7 +134,7 @@ def test_the_limit_of_texts_holds_for_every_type_and_counts_characters(kind, n_r
 
 
 def test_a_known_text_that_arrow_cannot_hold_harms_no_other():
-    pa = pytest.importorskip("pyarrow")
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
     bins = FeatureBins((NumberBins("score", ()), CategoryBins("text", ("\ud800", "a"))))
     scorer = BatchScorer(CalibrationEnsemble("score", "odds", bins, ()))
     table = pa.table({"score": [0.5] * 4, "text": ["a", "b", None, "a"]})
