@@ -68,6 +68,13 @@ def test_threads_do_not_matter_and_log_odds_agree_with_steps():
         assert moved == pytest.approx(one.log_odds[k], abs=1e-9)
 
 
+def test_a_fold_without_rows_to_learn_from_is_no_fault():
+    parts = parts_with(np.zeros(N_VALUES), n_rows=3)
+    alone = Parts(**{**vars(parts), "fold": np.zeros(3, dtype=np.uint8)})
+    effects = fit(alone)
+    assert effects is None or np.all(np.isfinite(effects.steps))
+
+
 def test_trees_hold_the_mean_of_the_folds():
     parts = parts_with(np.random.default_rng(1).normal(0.3, 0.5, N_VALUES))
     effects = fit(parts)

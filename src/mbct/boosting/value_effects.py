@@ -74,6 +74,8 @@ class _EffectsFold:
             g, h = _sums_by_code(
                 self.fitted_on, parts.codes, j, self.log_odds, parts.count, parts.label, own.stop - own.start
             )
+            if not np.any(h > 0.0):
+                continue  # so few rows that none is left for this fold
             change = np.where(h > 0.0, np.clip((g - tau * before) / (h + tau), -_LARGEST_CHANGE, _LARGEST_CHANGE), 0.0)
             moved = before + change
             centre = round(float(np.sum(h * moved) / np.sum(h)), _DECIMALS)
