@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.boosting.masks import summed_steps
+from mbct.boosting.newton import move, newton_sums
 from mbct.boosting.node_sums import stops, with_sums
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
-from mbct.jit import kernel
 from mbct.stats.logodds import sigmoid
 from mbct.tree.honest_grower import HonestGrowth, grow_tree
 from mbct.tree.honest_histogram import gradients
@@ -77,12 +77,13 @@ class Distilled:
 
 @dataclass(frozen=True)
 class _Lesson:
-    """Cells to learn from: codes, starting log-odds, mass and the ensemble's probability."""
+    """Cells to learn from: codes, starting log-odds, mass, the ensemble's probability and expected positives."""
 
     codes: CodeMatrix
     start: FloatArray
     count: FloatArray
     target: FloatArray
+    label: FloatArray
     grown_on: npt.NDArray[np.int32]
     left_out: npt.NDArray[np.intp]
     offset: npt.NDArray[np.int64]
@@ -136,7 +137,7 @@ class _Said:
         tree = _grow(self.lesson, self.log_odds, self.options.growth)
         self.trees.append(tree)
         self.nodes.append(stops(tree, self.lesson.codes, self.lesson.offset))
-        _move(self.log_odds, tree.step, self.nodes[-1])
+        move(self.log_odds, tree.step, self.nodes[-1])
 
     def refit(self) -> None:
         """Newton passes over the steps of all trees."""
@@ -149,11 +150,11 @@ class _Said:
         """Take each tree out in turn and grow another in its place, in full; then refit all."""
         growth = replace(self.options.growth, rate=1.0)
         for number, old in enumerate(self.trees):
-            _move(self.log_odds, -old.step, self.nodes[number])
+            move(self.log_odds, -old.step, self.nodes[number])
             tree = _grow(self.lesson, self.log_odds, growth)
             self.trees[number] = tree
             self.nodes[number] = stops(tree, self.lesson.codes, self.lesson.offset)
-            _move(self.log_odds, tree.step, self.nodes[number])
+            move(self.log_odds, tree.step, self.nodes[number])
             on_tree(1)
         self.refit()
 
@@ -169,11 +170,13 @@ def _lesson(
     start = chosen.sums.logit / chosen.sums.count
     number = np.arange(len(chosen))
     held = number % _LEFT_OUT == _LEFT_OUT - 1
+    target = sigmoid(start + total_step(chosen.codes))
     return _Lesson(
         chosen.codes,
         start,
         chosen.sums.count,
-        sigmoid(start + total_step(chosen.codes)),
+        target,
+        chosen.sums.count * target,
         np.flatnonzero(~held).astype(np.int32),
         np.flatnonzero(held),
         np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
@@ -184,7 +187,7 @@ def _lesson(
 
 def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
-    gradients(lesson.grown_on, log_odds, lesson.count, lesson.count * lesson.target, np.uint64(0), False, gradient)
+    gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, gradient)
     grown = grow_tree(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
     empty = np.zeros(len(grown.feature))
     step = rounded(grown.step * growth.rate)
@@ -195,32 +198,11 @@ def _refitted(
     lesson: _Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
 ) -> CalibrationTree:
     """One Newton step on all of a tree's steps at once, towards the target; ``log_odds`` follow."""
-    g, h = _newton_sums(lesson.grown_on, node, log_odds, lesson.count, lesson.target, tree.n_nodes)
+    g, h = newton_sums(lesson.grown_on, node, log_odds, lesson.count, lesson.label, tree.n_nodes)
     change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
     step = rounded(tree.step + change)
-    _move(log_odds, step - tree.step, node)
+    move(log_odds, step - tree.step, node)
     return replace(tree, step=step)
-
-
-@kernel
-def _newton_sums(
-    rows: IntArray, node: IntArray, log_odds: FloatArray, count: FloatArray, target: FloatArray, n_nodes: int
-) -> tuple[FloatArray, FloatArray]:
-    """G = Σw(t − q) and H = Σw·q(1 − q) of each node at q = σ(z), in one pass over the rows."""
-    g = np.zeros(n_nodes)
-    h = np.zeros(n_nodes)
-    for i in rows:
-        small = np.exp(-abs(log_odds[i]))
-        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
-        g[node[i]] += count[i] * (target[i] - q)
-        h[node[i]] += count[i] * q * (1.0 - q)
-    return g, h
-
-
-@kernel
-def _move(log_odds: FloatArray, change: FloatArray, node: IntArray) -> None:
-    for i in range(len(log_odds)):
-        log_odds[i] += change[node[i]]
 
 
 def _fidelity(lesson: _Lesson, log_odds: FloatArray) -> float:

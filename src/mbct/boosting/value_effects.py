@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mbct.boosting.newton import move, newton_sums
 from mbct.boosting.parts import Parts, summed_log_loss
 from mbct.cells.group import CodeMatrix
-from mbct.jit import kernel
 from mbct.tree.honest_grower import STEP_LIMIT
 from mbct.tree.model import STOP, CalibrationTree, rounded
 from mbct.validation import FloatArray
@@ -71,9 +71,8 @@ class _EffectsFold:
         for j in self.features:
             own = slice(parts.offset[j], parts.offset[j + 1])
             before, tau = self.steps[own].copy(), self.tau[j]
-            g, h = _sums_by_code(
-                self.fitted_on, parts.codes, j, self.log_odds, parts.count, parts.label, own.stop - own.start
-            )
+            value = parts.codes[:, j]
+            g, h = newton_sums(self.fitted_on, value, self.log_odds, parts.count, parts.label, len(before))
             if not np.any(h > 0.0):
                 continue  # so few rows that none is left for this fold
             change = np.where(h > 0.0, np.clip((g - tau * before) / (h + tau), -_LARGEST_CHANGE, _LARGEST_CHANGE), 0.0)
@@ -82,38 +81,10 @@ class _EffectsFold:
             after = np.where(h > 0.0, np.clip(np.round(moved - centre, _DECIMALS), -STEP_LIMIT, STEP_LIMIT), 0.0)
             self.steps[own] = after
             self.constant += centre
-            _move(self.log_odds, parts.codes, j, after + centre - before)
+            move(self.log_odds, after + centre - before, value)
             freedom, size = float(np.sum(h / (h + tau))), float(np.sum(after**2))
             self.tau[j] = min(max(freedom / max(size, 1e-12), _LEAST_TAU), _LARGEST_TAU)
         return summed_log_loss(self.left_out, self.log_odds, parts.count, parts.label)
-
-
-@kernel
-def _sums_by_code(
-    rows: npt.NDArray[np.int32],
-    codes: CodeMatrix,
-    feature: int,
-    log_odds: FloatArray,
-    count: FloatArray,
-    label: FloatArray,
-    n_codes: int,
-) -> tuple[FloatArray, FloatArray]:
-    """G = Σ(y − wq) and H = Σw·q(1 − q) of every code at q = σ(z)."""
-    g = np.zeros(n_codes)
-    h = np.zeros(n_codes)
-    for i in rows:
-        small = np.exp(-abs(log_odds[i]))
-        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
-        code = codes[i, feature]
-        g[code] += label[i] - count[i] * q
-        h[code] += count[i] * q * (1.0 - q)
-    return g, h
-
-
-@kernel
-def _move(log_odds: FloatArray, codes: CodeMatrix, feature: int, change: FloatArray) -> None:
-    for i in range(len(log_odds)):
-        log_odds[i] += change[codes[i, feature]]
 
 
 def fit_effects(parts: Parts, n_folds: int, pool: Executor) -> ValueEffects | None:
