@@ -25,6 +25,8 @@ OUT = Path("docs/benchmarks")
 SIZES = (5_000, 20_000, 50_000)
 CARDINALITIES = (2, 8, 40, 400, 4000)
 FRESH_ROWS = 200_000
+FIRST_SEED = 1_000
+"""The recipe was chosen with smaller seeds in view; the page shows none of those."""
 
 
 def features(rng: np.random.Generator, n_rows: int) -> pd.DataFrame:
@@ -109,7 +111,8 @@ def truth(seed: int, methods: list[str]) -> Iterator[dict[str, Any]]:
 
 def page(results: pd.DataFrame) -> str:
     """Both parts as Markdown."""
-    said = ["# Where the truth is known", "Made by `python benchmarks/known_truth.py`; the data are simulated."]
+    made = "Made by `python benchmarks/known_truth.py`; the data are simulated, from seeds that no choice was made on."
+    said = ["# Where the truth is known", made]
     harmed = results[results["part"] == "harm"]
     if len(harmed):
         z = harmed["difference"] / harmed["standard_error"].where(harmed["standard_error"] > 0, np.inf)
@@ -163,7 +166,7 @@ def main() -> None:
     peers = [m for m in METHODS if m not in ("mbct full", "mbct compact")]
     with progress("known truth", arguments.harm_seeds + arguments.truth_seeds) as advance, kept.open("a") as log:
         for part, n_seeds in (("harm", arguments.harm_seeds), ("truth", arguments.truth_seeds)):
-            for seed in range(n_seeds if part in arguments.parts else 0):
+            for seed in range(FIRST_SEED, FIRST_SEED + (n_seeds if part in arguments.parts else 0)):
                 wanted = ["mbct"] if part == "harm" else peers
                 missing = [m for m in wanted if (part, seed, m) not in seen]
                 for result in (harm(seed) if part == "harm" else truth(seed, missing)) if missing else ():
