@@ -10,7 +10,9 @@ from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.parts import Gain, held_out_gain, parts_of
 from mbct.cells.cells import Cells
 
-QUICK = HonestOptions(max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), most_cells=500_000)
+QUICK = HonestOptions(
+    max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000
+)
 """Growth by a feature or two needs no more."""
 
 
