@@ -14,7 +14,7 @@ COMMAND = [sys.executable, "benchmarks/serving.py", "--seconds", "0.2", "--round
 @pytest.mark.slow
 def test_it_measures_every_format_and_draws_the_page(tmp_path):
     for package in ("psutil", "uvicorn", "httptools", "uvloop", "pyarrow"):
-        pytest.importorskip(package)
+        pytest.importorskip(package, reason=f"{package} is missing: pip install '.[bench]'")
     subprocess.run([*COMMAND, "--out", tmp_path], cwd=ROOT, check=True, timeout=300)
     results = json.loads((tmp_path / "serving.json").read_text())
     assert {row["rows"] for row in results["service"]} == {1, 1000}
