@@ -35,15 +35,19 @@ def fit_bins_of_rows(
     A number with more than ``most_distinct`` values is cut at quantiles of its rows, not of their weights; DuckDB and
     polars find them by sorting, Spark approximates them.
     """
-    schema = rows.source.frame.collect_schema()
-    numeric = [name for name in features if schema[name].is_numeric()]
-    by_value = chosen_categories(features, [name for name in features if name not in numeric], categorical)
+    by_value = features_by_value(rows, features, categorical)
     with progress("binning columns", len(features) + 1) as advance:
         fitted: list[Bins] = [_score_bins(rows, score, options, most_distinct)]
         for name in features:
             advance(1)
             fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
     return FeatureBins(tuple(fitted))
+
+
+def features_by_value(rows: Rows, features: Sequence[str], categorical: Categorical) -> set[str]:
+    """Features that are coded by value; the others are numbers to be cut."""
+    schema = rows.source.frame.collect_schema()
+    return chosen_categories(features, [name for name in features if not schema[name].is_numeric()], categorical)
 
 
 def _bins_of(rows: Rows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Bins:

@@ -40,6 +40,8 @@ def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
     ['b', 'a', 'b']
     """
     if isinstance(column, nw.Series):
+        if column.dtype.is_integer() and 0 < column.null_count() < len(column):
+            return _factorize_with_nulls(column)
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             column = column.to_numpy()
         elif column.implementation.is_pandas():
@@ -55,6 +57,12 @@ def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
         distinct, position = np.unique(column, return_inverse=True)
         return list(distinct), np.asarray(position, dtype=np.intp)
     return _factorize_objects(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
+
+
+def _factorize_with_nulls(column: nw.Series[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Integers some of which are missing: as floats, which numpy would make of them, large ones would change."""
+    values, position = factorize(column.fill_null(column.min()))
+    return [*values, None], np.where(column.is_null().to_numpy(), len(values), position)
 
 
 def _factorize_texts(column: nw.Series[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:

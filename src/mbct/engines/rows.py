@@ -37,10 +37,11 @@ def training_rows(source: LazySource, score: str, label: str, weight: str | None
     for role, name in (("score", score), ("label", label), ("weight", weight)):
         if name is not None:
             require_number(source, name, role)
+    schema = source.frame.collect_schema()
     frame = source.frame.select(
-        number(score).alias(P),
-        number(label).alias(Y),
-        (nw.lit(1.0) if weight is None else number(weight)).alias(W),
+        number(score, schema[score]).alias(P),
+        number(label, schema[label]).alias(Y),
+        (nw.lit(1.0) if weight is None else number(weight, schema[weight])).alias(W),
         *(nw.col(name) for name in features),
     )
     rows = _checked(source.with_frame(frame), score, label, weight)

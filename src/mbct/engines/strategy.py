@@ -9,9 +9,10 @@ from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
 from mbct.cells.cells import Cells
 from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells, rows_as_cells
-from mbct.engines.bins import fit_bins_of_rows
+from mbct.engines.bins import features_by_value, fit_bins_of_rows
 from mbct.engines.levels import EngineLevels
 from mbct.engines.memory import Categorical
+from mbct.engines.raw_groups import MOST_GROUPS, cells_of_raw_groups
 from mbct.engines.rows import Rows, refuse_one_class, training_rows
 from mbct.engines.source import LazySource
 from mbct.errors import DataError, ParameterError
@@ -61,6 +62,12 @@ def prepare(
         raise ParameterError("strategy='level-wise' needs preset='paper' and its closed-form loss 'mvce'")
     rows = training_rows(source, score, label, weight, features)
     refuse_one_class(rows)
+    if level_wise and strategy != "level-wise" and options.score_by == "width":
+        by_value = features_by_value(rows, features, categorical)
+        grouped = cells_of_raw_groups(rows, score, features, by_value, options, min(MOST_GROUPS, most_cells))
+        if grouped is not None:
+            yield Prepared(*grouped, rows.mass, rows.positives)
+            return
     bins = fit_bins_of_rows(rows, score, features, categorical, options)
     coded = coded_rows(rows, bins)
     level = _cell_level(rows, coded, bins, strategy, level_wise=level_wise, most_cells=most_cells)

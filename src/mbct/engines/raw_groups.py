@@ -1,0 +1,108 @@
+"""Cells by way of raw values: one GROUP BY of the columns as they are, where together they take few values.
+
+Bins and codes then follow from the groups, in memory: the rows are read once, not once for each column.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.stable.v2.dtypes import DType
+
+from mbct.binning.features import Bins, FeatureBins, NumberBins
+from mbct.binning.fit import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.cells.cells import Cells
+from mbct.cells.group import group_rows
+from mbct.engines.engine import Frame
+from mbct.engines.expressions import cell_sums, number, number_code
+from mbct.engines.factorize import as_floats, factorize
+from mbct.engines.lookups import category_values
+from mbct.engines.rows import P, Rows, W, Y, code_column
+from mbct.progress import progress
+from mbct.stats.sums import Sums
+
+MOST_GROUPS = 500_000
+"""Raw groups brought into memory: so few that no number among them has too many values to be cut exactly."""
+_WORTH_GROUPING = 0.5
+"""Group only if that leaves at most this share of the rows."""
+
+
+def raw_value(name: str, dtype: DType, *, by_value: bool) -> nw.Expr:
+    """A feature as it is, but for what engines tell apart and bins do not: NaN is null, −0 is 0."""
+    if by_value:
+        return category_values(name, dtype)
+    return nw.col(name) if dtype.is_integer() else number(name, dtype)
+
+
+def cells_of_raw_groups(
+    rows: Rows, score: str, features: Sequence[str], by_value: set[str], options: BinningOptions, most_groups: int
+) -> tuple[FeatureBins, Cells] | None:
+    """Bins and cells in canonical order, as one GROUP BY gives them; None where that would leave too many groups.
+
+    The prediction's bins must be of equal width, hence known before any row is read.
+    """
+    schema = rows.source.frame.collect_schema()
+    nothing = np.empty(0)
+    score_bins = fit_score_bins(score, nothing, nothing, options)
+    raw = rows.source.frame.select(
+        number_code(nw.col(P), score_bins).alias(code_column(0)),
+        *(
+            raw_value(name, schema[name], by_value=name in by_value).alias(_key(j))
+            for j, name in enumerate(features, start=1)
+        ),
+        P,
+        Y,
+        W,
+    )
+    keys = [code_column(0), *(_key(j) for j in range(1, len(features) + 1))]
+    if rows.source.engine.count_distinct(raw, keys) > min(most_groups, _WORTH_GROUPING * rows.n_rows):
+        return None
+    with progress("grouping rows"):
+        groups = rows.source.engine.collect(_grouped(raw, keys))
+    sums = Sums(**{name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS})
+    fitted: list[Bins] = [score_bins]
+    codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
+    for j, name in enumerate(features, start=1):
+        bins, column_codes = _coded_column(name, groups[_key(j)], sums, options, by_value=name in by_value)
+        fitted.append(bins)
+        codes.append(column_codes)
+    return _joined(FeatureBins(tuple(fitted)), codes, sums)
+
+
+_SUMS = ("count", "label", "pred", "pred2", "pred_label", "logit")
+
+
+def _key(j: int) -> str:
+    return f"__mbct_raw_{j}"
+
+
+def _grouped(raw: Frame, keys: list[str]) -> Frame:
+    wanted = cell_sums(P, Y, W)
+    prepared = raw.select(*keys, *(wanted[name].alias(name) for name in _SUMS))
+    return prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in _SUMS))
+
+
+def _coded_column(
+    name: str, column: nw.Series[Any], sums: Sums, options: BinningOptions, *, by_value: bool
+) -> tuple[Bins, np.ndarray[Any, Any]]:
+    """Bins of a column of groups, and the code of each group."""
+    if not by_value:
+        values = as_floats(column)
+        number_bins: NumberBins = fit_number_bins(name, *distinct_numbers(values, sums.count), options.number_bins)
+        return number_bins, number_bins.encode(values)
+    distinct, position = factorize(column)
+    mass, label, pred = (
+        np.bincount(position, amount, len(distinct)).astype(np.float64)
+        for amount in (sums.count, sums.label, sums.pred)
+    )
+    bins = fit_category_bins(name, distinct, mass, label, pred, options.min_category_rows)
+    return bins, bins.encode(distinct)[position]
+
+
+def _joined(bins: FeatureBins, codes: list[np.ndarray[Any, Any]], sums: Sums) -> tuple[FeatureBins, Cells]:
+    """Groups whose values share all their bins are one cell."""
+    matrix = np.column_stack([column.astype(bins.code_type) for column in codes])
+    group, first = group_rows(matrix)
+    joined = sums.grouped(group, len(first))
+    return bins, Cells(np.ascontiguousarray(matrix[first]), joined, bins.n_codes, bins.fingerprint, one_score=False)
