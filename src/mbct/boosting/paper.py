@@ -58,10 +58,10 @@ def boost_cells(
     cells: Cells, names: tuple[str, ...], options: PaperOptions, n_threads: int
 ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
     """Grow the paper's ensemble on cells in memory."""
-    source = CellSource(cells, n_threads)
+    loss = row_loss(options.loss)
+    source = CellSource(cells, n_threads, numbered=loss is not None)
     total = cells.total
     growth = options.growth(float(total.count), float(total.label))
-    loss = row_loss(options.loss)
     judge = None if loss is None else RowJudge(source, loss, growth.bin_size)
     return boost(source, names, options, growth, judge)
 

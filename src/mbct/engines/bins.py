@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.binning.features import Bins, FeatureBins
+from mbct.binning.features import Bins, FeatureBins, NumberBins
 from mbct.binning.fit import BinningOptions, fit_category_bins, fit_number_bins, fit_score_bins
 from mbct.engines.expressions import number
 from mbct.engines.lookups import category_values
@@ -37,7 +37,7 @@ def fit_bins_of_rows(
     """
     by_value = features_by_value(rows, features, categorical)
     with progress("binning columns", len(features) + 1) as advance:
-        fitted: list[Bins] = [_score_bins(rows, score, options, most_distinct)]
+        fitted: list[Bins] = [score_bins(rows, score, options, most_distinct)]
         for name in features:
             advance(1)
             fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
@@ -53,10 +53,16 @@ def features_by_value(rows: Rows, features: Sequence[str], categorical: Categori
 def _bins_of(rows: Rows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Bins:
     if by_value:
         return _category_bins(rows, name, options.min_category_rows)
+    return number_bins(rows, name, options, most_distinct)
+
+
+def number_bins(rows: Rows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
+    """Bins of a number that is cut."""
     return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
 
 
-def _score_bins(rows: Rows, score: str, options: BinningOptions, most_distinct: int) -> Bins:
+def score_bins(rows: Rows, score: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
+    """Bins of the prediction; those of equal width need no query."""
     if options.score_by == "width":
         nothing = np.empty(0)
         return fit_score_bins(score, nothing, nothing, options)

@@ -27,6 +27,7 @@ class DuckDBEngine:
     """Queries run on the connection of ``root``, a relation that must outlive all others."""
 
     name = "duckdb"
+    streams = True
 
     def __init__(self, root: Any):
         self.root = root

@@ -35,6 +35,8 @@ class Engine(Protocol):
     """One engine; every method takes and gives back lazy narwhals frames of that engine."""
 
     name: str
+    streams: bool
+    """Whether :meth:`batches` hands out rows while it still reads, so that raw ones need not fit into memory."""
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """Run the query and bring its result into memory."""

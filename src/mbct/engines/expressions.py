@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import narwhals.stable.v2 as nw
 from narwhals.stable.v2.dtypes import DType
 
-from mbct.binning.edges import equal_width_edges
 from mbct.binning.features import NumberBins
 from mbct.engines.decisions import Decision
 from mbct.engines.engine import Frame
@@ -31,10 +30,7 @@ def number(column: str, dtype: DType | None = None) -> nw.Expr:
 
 
 def number_code(value: nw.Expr, bins: NumberBins) -> nw.Expr:
-    """Code of a number: by arithmetic among edges of equal width, else a binary search as nested conditions."""
-    if bins.edges == tuple(equal_width_edges(bins.n_values).tolist()):
-        code = nw.when(value.is_null()).then(nw.lit(bins.missing)).otherwise(_width_code(value, bins.n_values))
-        return code.cast(nw.Int32)
+    """Code of a number: a binary search among the edges, as nested conditions."""
 
     def search(low: int, high: int) -> nw.Expr:
         if low == high:
@@ -44,22 +40,6 @@ def number_code(value: nw.Expr, bins: NumberBins) -> nw.Expr:
 
     code = nw.when(value.is_null()).then(nw.lit(bins.missing)).otherwise(search(0, len(bins.edges)))
     return code.cast(nw.Int32)
-
-
-def _width_code(value: nw.Expr, n_bins: int) -> nw.Expr:
-    """Number of edges k/n below a value, a fifth of the work of a search among a hundred of them.
-
-    The product's whole part is off by one where it was rounded up, or where the engine rounds when it casts; the edges
-    beside it, which are the same doubles as in the bins, decide.
-    """
-    p = value.clip(0.0, 1.0)
-    near = (p * float(n_bins)).cast(nw.Int32)
-
-    def above(step: int) -> nw.Expr:
-        return (near + step).cast(nw.Float64) / float(n_bins) < p
-
-    code = nw.when(above(0)).then(near).otherwise(nw.when(above(-1)).then(near - 1).otherwise(near - 2))
-    return nw.when(above(1)).then(near + 1).otherwise(code).clip(0, n_bins - 1)
 
 
 def log_odds(probability: nw.Expr) -> nw.Expr:

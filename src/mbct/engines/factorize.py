@@ -51,6 +51,9 @@ def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
             return list(values), np.asarray(codes, dtype=np.intp)
         elif column.implementation.is_polars() and column.dtype == nw.String:
             return _factorize_texts(column)
+        elif column.implementation.is_pyarrow() and column.dtype == nw.String:
+            encoded = column.to_native().combine_chunks().dictionary_encode("encode")
+            return encoded.dictionary.to_pylist(), np.asarray(encoded.indices, dtype=np.intp)
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) and (narrow := _narrow(column)):
         return narrow
     if isinstance(column, np.ndarray) and column.dtype.kind in "iufbM":

@@ -17,6 +17,7 @@ class PolarsEngine:
     """Queries run in this process; what is kept is kept in memory."""
 
     name = "polars"
+    streams = False
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as a polars frame."""

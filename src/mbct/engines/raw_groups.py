@@ -11,11 +11,12 @@ import numpy as np
 from narwhals.stable.v2.dtypes import DType
 
 from mbct.binning.features import Bins, FeatureBins, NumberBins
-from mbct.binning.fit import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.binning.fit import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
 from mbct.cells.cells import Cells
 from mbct.cells.group import group_rows
+from mbct.engines.bins import score_bins
 from mbct.engines.engine import Frame
-from mbct.engines.expressions import cell_sums, number, number_code
+from mbct.engines.expressions import cell_sums, number
 from mbct.engines.factorize import as_floats, factorize
 from mbct.engines.lookups import category_values
 from mbct.engines.rows import P, Rows, W, Y, code_column
@@ -43,25 +44,27 @@ def cells_of_raw_groups(
     The prediction's bins must be of equal width, hence known before any row is read.
     """
     schema = rows.source.frame.collect_schema()
-    nothing = np.empty(0)
-    score_bins = fit_score_bins(score, nothing, nothing, options)
-    raw = rows.source.frame.select(
-        number_code(nw.col(P), score_bins).alias(code_column(0)),
-        *(
-            raw_value(name, schema[name], by_value=name in by_value).alias(_key(j))
-            for j, name in enumerate(features, start=1)
+    bins_of_score = score_bins(rows, score, options)
+    raw = _with_width_code(
+        rows.source.frame.select(
+            *(
+                raw_value(name, schema[name], by_value=name in by_value).alias(_key(j))
+                for j, name in enumerate(features, start=1)
+            ),
+            P,
+            Y,
+            W,
         ),
-        P,
-        Y,
-        W,
+        bins_of_score.n_values,
     )
     keys = [code_column(0), *(_key(j) for j in range(1, len(features) + 1))]
     if rows.source.engine.count_distinct(raw, keys) > min(most_groups, _WORTH_GROUPING * rows.n_rows):
         return None
     with progress("grouping rows"):
         groups = rows.source.engine.collect(_grouped(raw, keys))
-    sums = Sums(**{name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS})
-    fitted: list[Bins] = [score_bins]
+    columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
+    sums = Sums(**columns, logit=np.full(len(groups), np.nan))
+    fitted: list[Bins] = [bins_of_score]
     codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
     for j, name in enumerate(features, start=1):
         bins, column_codes = _coded_column(name, groups[_key(j)], sums, options, by_value=name in by_value)
@@ -70,11 +73,26 @@ def cells_of_raw_groups(
     return _joined(FeatureBins(tuple(fitted)), codes, sums)
 
 
-_SUMS = ("count", "label", "pred", "pred2", "pred_label", "logit")
+_NEAR = "__mbct_near"
+_SUMS = ("count", "label", "pred", "pred2", "pred_label")
+"""The five sums of the paper's trees; the sixth, of log-odds, which they never ask for, is left unknown (NaN)."""
 
 
 def _key(j: int) -> str:
     return f"__mbct_raw_{j}"
+
+
+def _with_width_code(frame: Frame, n_bins: int) -> Frame:
+    """Add the prediction's code among bins of equal width: how many edges k/n lie below it.
+
+    By arithmetic, as a search among a hundred edges would cost more than the GROUP BY. The engine's cast may round or
+    cut off; the edges next to what it gives, the same doubles as those of the bins, decide.
+    """
+    near, p = nw.col(_NEAR), nw.col(P)
+    beside = frame.with_columns((p * float(n_bins)).cast(nw.Int32).alias(_NEAR))
+    here, next_edge = (((near + step).cast(nw.Float64) / float(n_bins)) for step in (0, 1))
+    lower = nw.when((here < p) | (near == 0)).then(near).otherwise(near - 1)
+    return beside.with_columns(nw.when(next_edge < p).then(near + 1).otherwise(lower).alias(code_column(0)))
 
 
 def _grouped(raw: Frame, keys: list[str]) -> Frame:

@@ -66,8 +66,41 @@ def require_number(source: LazySource, name: str, role: str) -> None:
 
 
 def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:
+    """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
-    # Each fault: how many rows have it, and one value to show.
+    prepared = rows.frame.select(P, Y, W, (w * y).alias("positives"), (y * (y - 1.0)).abs().alias("other"))
+    found = rows.engine.collect(
+        prepared.select(
+            nw.len().alias("rows"),
+            w.sum().alias("mass"),
+            nw.col("positives").sum(),
+            nw.min_horizontal(p.count(), y.count(), w.count()).alias("present"),
+            p.min().alias("p_least"),
+            p.max().alias("p_most"),
+            nw.col("other").max(),
+            w.min().alias("w_least"),
+            w.max().alias("w_most"),
+        )
+    )
+    result = {name: found[name].to_list()[0] for name in found.columns}
+    if not result["rows"]:
+        raise DataError("the data is empty (0 rows)")
+    sound = (
+        result["present"] == result["rows"]
+        and 0.0 <= result["p_least"] <= result["p_most"] <= 1.0
+        and result["other"] == 0.0
+        and 0.0 <= result["w_least"] <= result["w_most"] < np.inf
+    )
+    if not sound:
+        _name_the_fault(rows, score, label, weight)
+    if not result["mass"]:
+        raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
+    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]))
+
+
+def _name_the_fault(rows: LazySource, score: str, label: str, weight: str | None) -> None:
+    """Raise for the first of the faults that rows can have: how many have it, with one value to show."""
+    p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     faults = {
         "p_missing": p.is_null(),
         "p_outside": (p < 0.0) | (p > 1.0),
@@ -81,22 +114,16 @@ def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Ro
         P,
         Y,
         W,
-        (w * y).alias("__mbct_wy"),
         *(nw.when(fault).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(name) for name, fault in faults.items()),
         *(nw.when(faults[name]).then(value).alias(name + "_value") for name, value in values.items()),
     )
     found = rows.engine.collect(
         flagged.select(
-            nw.len().alias("rows"),
-            nw.col(W).sum().alias("mass"),
-            nw.col("__mbct_wy").sum().alias("positives"),
             *(nw.col(name).sum() for name in faults),
             *(nw.col(name + "_value").max() for name in values),
         )
     )
     result = {name: found[name].to_list()[0] for name in found.columns}
-    if not result["rows"]:
-        raise DataError("the data is empty (0 rows)")
     _refuse(
         result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first"
     )
@@ -112,9 +139,6 @@ def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Ro
     _refuse(
         result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out"
     )
-    if not result["mass"]:
-        raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
-    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]))
 
 
 def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> None:

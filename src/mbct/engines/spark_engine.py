@@ -20,6 +20,7 @@ class SparkEngine:
     """Queries run on the session of the data frame."""
 
     name = "pyspark"
+    streams = False
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as an Arrow table on the driver."""

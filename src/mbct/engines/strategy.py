@@ -7,12 +7,14 @@ from typing import Literal, get_args
 
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
+from mbct.cells.build import build_cells
 from mbct.cells.cells import Cells
 from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells, rows_as_cells
 from mbct.engines.bins import features_by_value, fit_bins_of_rows
 from mbct.engines.levels import EngineLevels
 from mbct.engines.memory import Categorical
 from mbct.engines.raw_groups import MOST_GROUPS, cells_of_raw_groups
+from mbct.engines.raw_rows import coded_rows_of_raw
 from mbct.engines.rows import Rows, refuse_one_class, training_rows
 from mbct.engines.source import LazySource
 from mbct.errors import DataError, ParameterError
@@ -67,6 +69,11 @@ def prepare(
         grouped = cells_of_raw_groups(rows, score, features, by_value, options, min(MOST_GROUPS, most_cells))
         if grouped is not None:
             yield Prepared(*grouped, rows.mass, rows.positives)
+            return
+        if strategy == "auto" and rows.source.engine.streams and _WORTH_ESTIMATING <= rows.n_rows <= 2 * most_cells:
+            read = coded_rows_of_raw(rows, score, features, by_value, options)
+            cells = build_cells(read.codes, read.y_prob, read.y_true, read.weight, read.bins)
+            yield Prepared(read.bins, cells, rows.mass, rows.positives)
             return
     bins = fit_bins_of_rows(rows, score, features, categorical, options)
     coded = coded_rows(rows, bins)

@@ -1,7 +1,5 @@
 """Sums per node, feature and code: one pass over the cells for a whole level of the tree."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,103 +7,159 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
 from mbct.tree.model import STOP, IntArray
+from mbct.tree.node_order import NodeOrder, Positions, Routing
 from mbct.validation import FloatArray
 
 N_SUMS = 5
 COUNT, LABEL, PRED, PRED2, PRED_LABEL = range(N_SUMS)
+_N_PACKED = 2
+"""A cell of one prediction and one label is told by two numbers: the prediction, and its mass, below 0 for label 0."""
+
+
+def packed_sums(cells: Cells) -> FloatArray:
+    """What is held of each cell: five sums, or two numbers that say as much of a row."""
+    s = cells.sums
+    if cells.one_score and bool(np.all((s.label == 0.0) | (s.label == s.count))) and bool(np.all(s.count > 0.0)):
+        return np.column_stack([s.pred / s.count, np.where(s.label == 0.0, -s.count, s.count)])
+    return np.column_stack([s.count, s.label, s.pred, s.pred2, s.pred_label])
 
 
 @kernel
-def _add_level(
+def unpacked(held: FloatArray) -> tuple[float, float, float, float, float]:
+    """The five sums of a cell."""
+    if len(held) == N_SUMS:
+        return held[0], held[1], held[2], held[3], held[4]
+    p, mass = held[0], abs(held[1])
+    label = mass if held[1] > 0.0 else 0.0
+    return mass, label, mass * p, mass * p * p, label * p
+
+
+@kernel
+def unpacked_cells(held: FloatArray) -> FloatArray:
+    """The five sums of each cell."""
+    out = np.empty((len(held), N_SUMS))
+    for i in range(len(held)):
+        out[i] = unpacked(held[i])
+    return out
+
+
+@kernel
+def _add_segments(
     codes: CodeMatrix,
     sums: FloatArray,
-    factor: FloatArray,
-    node: IntArray,
-    slot_of_node: IntArray,
-    first_feature: int,
-    last_feature: int,
-    offset: npt.NDArray[np.int64],
+    begin: Positions,
+    end: Positions,
+    slot: Positions,
+    offset: Positions,
     out: FloatArray,
+    first: int,
+    last: int,
 ) -> None:
-    """Add the cells of all open nodes to the histograms of some features.
+    """Add the cells of some segments, each to a histogram of its own.
 
     Unsigned indices spare the check for negative ones, which would cost as much as the sums themselves.
     """
     base = offset.astype(np.uint64)
-    first, last = np.uint64(first_feature), np.uint64(last_feature)
-    for i in range(np.uint64(len(codes))):
-        open_slot = slot_of_node[np.uint64(node[i])]
-        if open_slot < 0:
-            continue
-        slot = np.uint64(open_slot)
-        f = factor[i]
-        count = sums[i, 0]
-        label = sums[i, 1]
-        pred = sums[i, 2] * f
-        pred2 = sums[i, 3] * f * f
-        pred_label = sums[i, 4] * f
-        for j in range(first, last):
-            k = base[j] + np.uint64(codes[i, j])
-            out[slot, k, 0] += count
-            out[slot, k, 1] += label
-            out[slot, k, 2] += pred
-            out[slot, k, 3] += pred2
-            out[slot, k, 4] += pred_label
+    n_features = np.uint64(len(offset) - 1)
+    for s in range(first, last):
+        histogram = out[slot[s]]
+        for i in range(np.uint64(begin[s]), np.uint64(end[s])):
+            count, label, pred, pred2, pred_label = unpacked(sums[i])
+            for j in range(n_features):
+                k = base[j] + np.uint64(codes[i, j])
+                histogram[k, 0] += count
+                histogram[k, 1] += label
+                histogram[k, 2] += pred
+                histogram[k, 3] += pred2
+                histogram[k, 4] += pred_label
 
 
 @kernel
-def _move(
-    codes: CodeMatrix, node: IntArray, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray
+def _multiply(
+    codes: CodeMatrix,
+    sums: FloatArray,
+    node: Positions,
+    begin: Positions,
+    end: Positions,
+    feature: IntArray,
+    table_start: Positions,
+    table: IntArray,
+    multiplier: FloatArray,
+    first: int,
+    last: int,
 ) -> None:
-    """Send the cells of split nodes to their children; a cell without a child stays."""
-    for i in range(len(codes)):
-        split = feature[node[i]]
-        if split >= 0:
-            child = table[table_start[node[i]] + codes[i, split]]
-            if child != STOP:
-                node[i] = child
+    """Multiply the predictions of each cell by the multiplier of the node that it stands at or is sent to."""
+    for s in range(first, last):
+        v = node[s]
+        j, base = feature[v], table_start[v]
+        for i in range(begin[s], end[s]):
+            k = multiplier[v]
+            if j >= 0 and table[base + codes[i, j]] != STOP:
+                k = multiplier[table[base + codes[i, j]]]
+            if sums.shape[1] == _N_PACKED:
+                sums[i, 0] *= k
+            else:
+                sums[i, PRED] *= k
+                sums[i, PRED2] *= k * k
+                sums[i, PRED_LABEL] *= k
 
 
 class CellSource:
-    """Cells in memory as the grower sees them: where each cell stands and what its predictions were multiplied by."""
+    """Cells in memory as the grower sees them; ``numbered`` ones can be found in the order in which they came."""
 
-    def __init__(self, cells: Cells, n_threads: int):
-        s = cells.sums
-        self.codes = cells.codes
+    def __init__(self, cells: Cells, n_threads: int, *, numbered: bool = False):
         self.n_codes = cells.n_codes
         self.offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
-        self.sums = np.column_stack([s.count, s.label, s.pred, s.pred2, s.pred_label])
-        self.factor = np.ones(len(cells))
-        self.node = np.zeros(len(cells), dtype=np.int32)
-        self.n_threads = max(1, min(n_threads, len(cells.n_codes)))
+        self.cells = NodeOrder(cells.codes, packed_sums(cells), cells.n_codes, max(n_threads, 1), numbered=numbered)
+        self._back_to_root()
+
+    def _back_to_root(self) -> None:
+        self.routing = Routing(np.full(1, -1, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
+        self.is_settled = True
+        self.answered: tuple[list[int], FloatArray] | None = None
 
     def level_sums(self, nodes: list[int]) -> FloatArray:
         """Five sums for each of ``nodes`` and each code of each feature, shape (nodes, codes, 5).
 
-        Threads share out the features (the paper's parallel growth), so that every sum is added up in the same
-        order however many there are.
+        Threads share out segments of cells. Each segment is summed by itself, and those of a node are added up in
+        their order, so that the sums are the same however many threads there are. The last answer is remembered while
+        no cell has moved: a tree asks twice for its root.
         """
-        slot = np.full(int(self.node.max()) + 1, -1, dtype=np.int32)
-        slot[nodes] = np.arange(len(nodes), dtype=np.int32)
-        out = np.zeros((len(nodes), int(self.offset[-1]), N_SUMS))
-        shares = np.array_split(np.arange(len(self.n_codes)), self.n_threads)
+        if self.answered is None or self.answered[0] != nodes:
+            self._settle()
+            self.answered = (list(nodes), self._level_sums(nodes))
+        return self.answered[1]
 
-        def add(share: npt.NDArray[np.int64]) -> None:
-            first, last = int(share[0]), int(share[-1]) + 1
-            _add_level(self.codes, self.sums, self.factor, self.node, slot, first, last, self.offset, out)
-
-        if self.n_threads == 1:
-            add(shares[0])
-        else:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                list(pool.map(add, shares))
-        return out
+    def _level_sums(self, nodes: list[int]) -> FloatArray:
+        held = self.cells
+        segments = held.segments(np.array(nodes, dtype=np.int64))
+        is_first = np.r_[True, segments.node[1:] != segments.node[:-1]][: len(segments)]
+        slot_of_node = np.cumsum(is_first) - 1
+        # The first segment of each node has the node's place, further ones have places behind all nodes.
+        slot = np.where(is_first, slot_of_node, len(nodes) - 1 + np.cumsum(~is_first))
+        out = np.zeros((len(segments), int(self.offset[-1]), N_SUMS))
+        codes, sums = held.codes, held.sums
+        ranges = (segments.begin, segments.end, slot, self.offset)
+        segments.in_shares(held.n_threads, lambda a, b: _add_segments(codes, sums, *ranges, out, a, b))
+        for further in np.flatnonzero(~is_first).tolist():
+            out[slot_of_node[further]] += out[slot[further]]
+        return out[: len(nodes)]
 
     def move(self, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> None:
-        """Send cells of the nodes that were split on to their children."""
-        _move(self.codes, self.node, feature, table_start, table)
+        """Send cells of the nodes that were split on to their children, as soon as anyone asks for them."""
+        self.routing, self.is_settled, self.answered = Routing(feature, table_start, table), False, None
+
+    def _settle(self) -> None:
+        if not self.is_settled:
+            self.cells.settle(self.routing)
+            self.is_settled = True
 
     def multiply(self, multiplier: FloatArray) -> None:
         """End a tree: multiply each cell's predictions by its node's multiplier and go back to the root."""
-        self.factor *= multiplier[self.node]
-        self.node[:] = 0
+        held, to = self.cells, self.routing
+        segments = held.segments(np.flatnonzero(held.end > held.begin))
+        codes, sums = held.codes, held.sums
+        where = (segments.node, segments.begin, segments.end, to.feature, to.table_start, to.table)
+        segments.in_shares(held.n_threads, lambda a, b: _multiply(codes, sums, *where, multiplier, a, b))
+        held.to_root()
+        self._back_to_root()

@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from mbct.tree.histogram import COUNT, LABEL, PRED, CellSource
+from mbct.tree.histogram import COUNT, LABEL, PRED, CellSource, unpacked_cells
 from mbct.tree.losses import RowLoss
 from mbct.tree.model import CalibrationTree
 from mbct.tree.multiway import MultiwaySplit
+from mbct.tree.node_order import Positions
 from mbct.validation import FloatArray
 
 
@@ -19,21 +20,21 @@ class RowJudge:
 
     def node_loss(self, node: int, multiplier: float) -> float:
         """Loss of a node under one multiplier."""
-        at_node = self.source.node == node
-        return self._loss(at_node, multiplier)
+        return self._loss(self.source.cells.positions(node), multiplier)
 
     def split_loss(self, node: int, split: MultiwaySplit) -> float:
         """Loss of a node after a split."""
-        at_node = self.source.node == node
-        multiplier = split.multiplier_of_codes()[self.source.codes[at_node, split.feature]]
-        return self._loss(at_node, multiplier)
+        at_node = self.source.cells.positions(node)
+        return self._loss(at_node, split.multiplier_of_codes()[self.source.cells.codes[at_node, split.feature]])
 
     def tree_loss(self, tree: CalibrationTree) -> float:
         """Loss of all cells under a tree."""
-        return self._loss(slice(None), tree.step[tree.apply(self.source.codes)])
+        everywhere = self.source.cells.positions()
+        n_features = len(self.source.n_codes)
+        return self._loss(everywhere, tree.step[tree.apply(self.source.cells.codes[everywhere, :n_features])])
 
-    def _loss(self, cells: np.ndarray | slice, multiplier: FloatArray | float) -> float:
-        sums = self.source.sums[cells]
+    def _loss(self, positions: Positions, multiplier: FloatArray | float) -> float:
+        sums = unpacked_cells(self.source.cells.sums[positions])
         count = sums[:, COUNT]
-        prediction = np.clip(sums[:, PRED] / count * self.source.factor[cells] * multiplier, 0.0, 1.0)
+        prediction = np.clip(sums[:, PRED] / count * multiplier, 0.0, 1.0)
         return self.loss(prediction, sums[:, LABEL] / count, count, self.bin_size)
