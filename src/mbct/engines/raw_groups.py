@@ -3,7 +3,8 @@
 Bins and codes then follow from the groups, in memory: the rows are read once, not once for each column.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -25,8 +26,6 @@ from mbct.stats.sums import Sums
 
 MOST_GROUPS = 500_000
 """Raw groups brought into memory: so few that no number among them has too many values to be cut exactly."""
-_WORTH_GROUPING = 0.5
-"""Group only if that leaves at most this share of the rows."""
 
 
 def raw_value(name: str, dtype: DType, *, by_value: bool) -> nw.Expr:
@@ -36,41 +35,57 @@ def raw_value(name: str, dtype: DType, *, by_value: bool) -> nw.Expr:
     return nw.col(name) if dtype.is_integer() else number(name, dtype)
 
 
-def cells_of_raw_groups(
-    rows: Rows, score: str, features: Sequence[str], by_value: set[str], options: BinningOptions, most_groups: int
-) -> tuple[FeatureBins, Cells] | None:
-    """Bins and cells in canonical order, as one GROUP BY gives them; None where that would leave too many groups.
+@dataclass(frozen=True)
+class RawGroups:
+    """Rows with the values that would tell groups apart: the features' and the prediction's bin.
 
-    The prediction's bins must be of equal width, hence known before any row is read.
+    The prediction's bins are of equal width, hence known before any row is read.
     """
-    schema = rows.source.frame.collect_schema()
-    bins_of_score = score_bins(rows, score, options)
-    raw = _with_width_code(
-        rows.source.frame.select(
-            *(
-                raw_value(name, schema[name], by_value=name in by_value).alias(_key(j))
-                for j, name in enumerate(features, start=1)
-            ),
-            P,
-            Y,
-            W,
-        ),
-        bins_of_score.n_values,
-    )
-    keys = [code_column(0), *(_key(j) for j in range(1, len(features) + 1))]
-    if rows.source.engine.count_distinct(raw, keys) > min(most_groups, _WORTH_GROUPING * rows.n_rows):
-        return None
-    with progress("grouping rows"):
-        groups = rows.source.engine.collect(_grouped(raw, keys))
-    columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
-    sums = Sums(**columns, logit=np.full(len(groups), np.nan))
-    fitted: list[Bins] = [bins_of_score]
-    codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
-    for j, name in enumerate(features, start=1):
-        bins, column_codes = _coded_column(name, groups[_key(j)], sums, options, by_value=name in by_value)
-        fitted.append(bins)
-        codes.append(column_codes)
-    return _joined(FeatureBins(tuple(fitted)), codes, sums)
+
+    rows: Rows
+    bins_of_score: NumberBins
+    features: tuple[str, ...]
+    by_value: frozenset[str]
+    options: BinningOptions
+
+    @classmethod
+    def of(
+        cls, rows: Rows, score: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions
+    ) -> "RawGroups":
+        """Nothing is computed yet."""
+        return cls(rows, score_bins(rows, score, options), tuple(features), frozenset(by_value), options)
+
+    @property
+    def keys(self) -> list[str]:
+        """Columns that tell groups apart."""
+        return [code_column(0), *(_key(j) for j in range(1, len(self.features) + 1))]
+
+    @property
+    def frame(self) -> Frame:
+        """Keys, prediction, label and weight of every row."""
+        rows = self.rows.source.frame
+        schema = rows.collect_schema()
+        raw = [raw_value(name, schema[name], by_value=name in self.by_value) for name in self.features]
+        named = rows.select(*(value.alias(key) for value, key in zip(raw, self.keys[1:], strict=True)), P, Y, W)
+        return _with_width_code(named, self.bins_of_score.n_values)
+
+    def estimate(self) -> int:
+        """About how many groups there are."""
+        return self.rows.source.engine.count_distinct(self.frame, self.keys)
+
+    def cells(self) -> tuple[FeatureBins, Cells]:
+        """Bins, and cells in canonical order."""
+        with progress("grouping rows"):
+            groups = self.rows.source.engine.collect(_grouped(self.frame, self.keys))
+        columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
+        sums = Sums(**columns, logit=np.full(len(groups), np.nan))
+        fitted: list[Bins] = [self.bins_of_score]
+        codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
+        for name, key in zip(self.features, self.keys[1:], strict=True):
+            bins, coded = _coded_column(name, groups[key], sums, self.options, by_value=name in self.by_value)
+            fitted.append(bins)
+            codes.append(coded)
+        return _joined(FeatureBins(tuple(fitted)), codes, sums)
 
 
 _NEAR = "__mbct_near"

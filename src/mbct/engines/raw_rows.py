@@ -5,8 +5,8 @@ their sums say which code each value deserves, and the numbers are exchanged for
 """
 
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from mbct.binning.features import Bins, CategoryBins, FeatureBins, NumberBins
 from mbct.binning.fit import BinningOptions, fit_category_bins
+from mbct.cells.build import build_cells
+from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.engines.bins import number_bins, score_bins
 from mbct.engines.factorize import as_floats, factorize
@@ -23,50 +25,62 @@ from mbct.engines.raw_groups import raw_value
 from mbct.engines.rows import P, Rows, W, Y
 from mbct.jit import kernel
 from mbct.progress import progress
+from mbct.stats.sums import Sums
 from mbct.validation import FloatArray
 
 Narrow = npt.NDArray[np.unsignedinteger[Any]]
 
 
-@dataclass(frozen=True)
-class CodedRows:
-    """Rows in memory: their bins, codes, predictions, labels and weights."""
+def cells_of_raw_rows(
+    rows: Rows, score: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions, *, join: bool
+) -> tuple[FeatureBins, Cells]:
+    """Bins, and every row a cell of its own, unless ``join`` and it turns out that rows of equal codes are many.
 
-    bins: FeatureBins
-    codes: CodeMatrix
-    y_prob: FloatArray
-    y_true: FloatArray
-    weight: FloatArray
-
-
-def coded_rows_of_raw(
-    rows: Rows, score: str, features: Sequence[str], by_value: set[str], options: BinningOptions
-) -> CodedRows:
-    """Bins and codes of all rows; numbers to be cut get their bins from the engine beforehand."""
-    schema = rows.source.frame.collect_schema()
+    Numbers that are cut get their bins from the engine beforehand.
+    """
     gathered: list[_Cut | _Numbered] = [_Cut(score_bins(rows, score, options))]
     for name in features:
         gathered.append(_Numbered(name) if name in by_value else _Cut(number_bins(rows, name, options)))
-    keys = [P, *(f"__mbct_raw_{j}" for j in range(1, len(gathered)))]
-    raw = rows.source.frame.select(
-        *(raw_value(n, schema[n], by_value=n in by_value).alias(key) for n, key in zip(features, keys[1:], strict=True)),
-        P,
-        Y,
-        W,
-    )
-    sums: dict[str, list[FloatArray]] = {P: [], Y: [], W: []}
-    with progress("reading rows", rows.n_rows) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for batch in rows.source.engine.batches(raw):
-            p, y, w = (np.asarray(batch[name].to_numpy(), dtype=np.float64) for name in sums)
-            list(pool.map(lambda column, key: column.add(batch[key], p, y, w), gathered, keys))  # noqa: B023
-            for name, values in ((P, p), (Y, y), (W, w)):
-                sums[name].append(values)
-            advance(len(batch))
+    p, y, w = _read(rows, features, by_value, gathered)
     bins = FeatureBins(tuple(column.bins(options.min_category_rows) for column in gathered))
-    codes = np.empty((sum(map(len, sums[P])), len(bins)), dtype=bins.code_type)
+    codes = np.empty((len(p), len(bins)), dtype=bins.code_type)
     for j, column in enumerate(gathered):
         column.write(codes[:, j], bins[j])
-    return CodedRows(bins, codes, *(np.concatenate(sums.pop(name)) for name in (P, Y, W)))
+    if join:
+        return bins, build_cells(codes, p, y, w, bins)
+    pred = w * p
+    # The sum of log-odds, which the paper's trees never ask for, is left unknown.
+    sums = Sums(w, w * y, pred, pred * p, pred * y, np.broadcast_to(np.nan, len(p)))
+    return bins, Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
+
+
+def _read(
+    rows: Rows, features: Sequence[str], by_value: Iterable[str], gathered: "Sequence[_Cut | _Numbered]"
+) -> list[FloatArray]:
+    """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
+    schema = rows.source.frame.collect_schema()
+    raw = [raw_value(name, schema[name], by_value=name in by_value) for name in features]
+    keys = [P, *(f"__mbct_raw_{j}" for j in range(1, len(gathered)))]
+    frame = rows.source.frame.select(*(value.alias(key) for value, key in zip(raw, keys[1:], strict=True)), P, Y, W)
+    parts: list[list[FloatArray]] = [[], [], []]
+    coding: list[Future[None]] = []
+    with progress("reading rows", rows.n_rows) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for batch in rows.source.engine.batches(frame):
+            # The engine read this batch while the last one was coded.
+            _wait_for(coding)
+            p, y, w = (np.asarray(batch[name].to_numpy(), dtype=np.float64) for name in (P, Y, W))
+            coding = [pool.submit(c.add, batch[key], p, y, w) for c, key in zip(gathered, keys, strict=True)]
+            for part, values in zip(parts, (p, y, w), strict=True):
+                part.append(values)
+            advance(len(batch))
+        _wait_for(coding)
+    return [np.concatenate(part) for part in parts]
+
+
+def _wait_for(coding: "list[Future[None]]") -> None:
+    """Wait, and raise what went wrong."""
+    for done in coding:
+        done.result()
 
 
 @dataclass

@@ -38,16 +38,15 @@ def training_rows(source: LazySource, score: str, label: str, weight: str | None
         if name is not None:
             require_number(source, name, role)
     schema = source.frame.collect_schema()
-    frame = source.frame.select(
-        number(score, schema[score]).alias(P),
-        number(label, schema[label]).alias(Y),
-        (nw.lit(1.0) if weight is None else number(weight, schema[weight])).alias(W),
-        *(nw.col(name) for name in features),
-    )
-    rows = _checked(source.with_frame(frame), score, label, weight)
-    if weight is None:
-        return rows
-    return replace(rows, source=source.with_frame(frame.filter(nw.col(W) > 0.0)))
+    roles = {P: score, Y: label} | ({} if weight is None else {W: weight})
+    one = [nw.lit(1.0).alias(W)] if weight is None else []
+    kept = [nw.col(name) for name in features]
+    cautious = [number(name, schema[name]).alias(role) for role, name in roles.items()]
+    rows = _checked(source.with_frame(source.frame.select(*cautious, *one, *kept)), score, label, weight)
+    # No value is missing: what each query would do about NaN is left out from here on.
+    plain = [(nw.col(name).cast(nw.Float64) + 0.0).alias(role) for role, name in roles.items()]
+    frame = source.frame.select(*plain, *one, *kept)
+    return replace(rows, source=source.with_frame(frame if weight is None else frame.filter(nw.col(W) > 0.0)))
 
 
 def require(source: LazySource, names: Sequence[str]) -> None:
@@ -68,28 +67,30 @@ def require_number(source: LazySource, name: str, role: str) -> None:
 def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:
     """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
-    prepared = rows.frame.select(P, Y, W, (w * y).alias("positives"), (y * (y - 1.0)).abs().alias("other"))
+    of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
+    positives, other = w * y, (y * (y - 1.0)).abs()
     found = rows.engine.collect(
-        prepared.select(
+        rows.frame.select(P, Y, W, positives.alias("positives"), other.alias("other")).select(
             nw.len().alias("rows"),
             w.sum().alias("mass"),
             nw.col("positives").sum(),
-            nw.min_horizontal(p.count(), y.count(), w.count()).alias("present"),
+            p.count().alias("p"),
             p.min().alias("p_least"),
             p.max().alias("p_most"),
+            y.count().alias("y"),
             nw.col("other").max(),
-            w.min().alias("w_least"),
-            w.max().alias("w_most"),
+            *of_weights,
         )
     )
     result = {name: found[name].to_list()[0] for name in found.columns}
     if not result["rows"]:
         raise DataError("the data is empty (0 rows)")
+    present = [result[name] for name in ("p", "y", "w") if name in result]
     sound = (
-        result["present"] == result["rows"]
+        present == [result["rows"]] * len(present)
         and 0.0 <= result["p_least"] <= result["p_most"] <= 1.0
         and result["other"] == 0.0
-        and 0.0 <= result["w_least"] <= result["w_most"] < np.inf
+        and 0.0 <= result.get("w_least", 1.0) <= result.get("w_most", 1.0) < np.inf
     )
     if not sound:
         _name_the_fault(rows, score, label, weight)

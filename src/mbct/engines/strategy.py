@@ -7,14 +7,13 @@ from typing import Literal, get_args
 
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions
-from mbct.cells.build import build_cells
 from mbct.cells.cells import Cells
 from mbct.engines.aggregate import CellLevel, cells_of_rows, coded_rows, estimate_cells, rows_as_cells
 from mbct.engines.bins import features_by_value, fit_bins_of_rows
 from mbct.engines.levels import EngineLevels
 from mbct.engines.memory import Categorical
-from mbct.engines.raw_groups import MOST_GROUPS, cells_of_raw_groups
-from mbct.engines.raw_rows import coded_rows_of_raw
+from mbct.engines.raw_groups import MOST_GROUPS, RawGroups
+from mbct.engines.raw_rows import cells_of_raw_rows
 from mbct.engines.rows import Rows, refuse_one_class, training_rows
 from mbct.engines.source import LazySource
 from mbct.errors import DataError, ParameterError
@@ -66,14 +65,9 @@ def prepare(
     refuse_one_class(rows)
     if level_wise and strategy != "level-wise" and options.score_by == "width":
         by_value = features_by_value(rows, features, categorical)
-        grouped = cells_of_raw_groups(rows, score, features, by_value, options, min(MOST_GROUPS, most_cells))
-        if grouped is not None:
-            yield Prepared(*grouped, rows.mass, rows.positives)
-            return
-        if strategy == "auto" and rows.source.engine.streams and _WORTH_ESTIMATING <= rows.n_rows <= 2 * most_cells:
-            read = coded_rows_of_raw(rows, score, features, by_value, options)
-            cells = build_cells(read.codes, read.y_prob, read.y_true, read.weight, read.bins)
-            yield Prepared(read.bins, cells, rows.mass, rows.positives)
+        direct = _from_raw(rows, score, features, by_value, options, most_cells, insist=strategy == "cells")
+        if direct is not None:
+            yield Prepared(*direct, rows.mass, rows.positives)
             return
     bins = fit_bins_of_rows(rows, score, features, categorical, options)
     coded = coded_rows(rows, bins)
@@ -85,6 +79,29 @@ def prepare(
         with progress("summing rows by cell"):
             cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level)
         yield Prepared(bins, cells, rows.mass, rows.positives)
+
+
+def _from_raw(
+    rows: Rows,
+    score: str,
+    features: Sequence[str],
+    by_value: set[str],
+    options: BinningOptions,
+    most_cells: int,
+    *,
+    insist: bool,
+) -> tuple[FeatureBins, Cells] | None:
+    """Cells by way of raw values, read once: grouped where they are few, else row by row; None where neither fits."""
+    groups = RawGroups.of(rows, score, features, by_value, options)
+    n_groups = groups.estimate()
+    worth_joining = n_groups <= _WORTH_JOINING * rows.n_rows
+    if worth_joining and n_groups <= min(MOST_GROUPS, most_cells):
+        return groups.cells()
+    if insist or not rows.source.engine.streams or not _WORTH_ESTIMATING <= rows.n_rows <= 2 * most_cells:
+        return None
+    # Cut numbers have fewer codes than values.
+    join = worth_joining or len(by_value) < len(features)
+    return cells_of_raw_rows(rows, score, features, by_value, options, join=join)
 
 
 def _cell_level(

@@ -19,9 +19,23 @@ _N_PACKED = 2
 def packed_sums(cells: Cells) -> FloatArray:
     """What is held of each cell: five sums, or two numbers that say as much of a row."""
     s = cells.sums
-    if cells.one_score and bool(np.all((s.label == 0.0) | (s.label == s.count))) and bool(np.all(s.count > 0.0)):
-        return np.column_stack([s.pred / s.count, np.where(s.label == 0.0, -s.count, s.count)])
+    if cells.one_score:
+        packed, is_whole = _pack(s.count, s.label, s.pred)
+        if is_whole:
+            return packed
     return np.column_stack([s.count, s.label, s.pred, s.pred2, s.pred_label])
+
+
+@kernel
+def _pack(count: FloatArray, label: FloatArray, pred: FloatArray) -> tuple[FloatArray, bool]:
+    """Prediction and signed mass of each cell, and whether all of them have one label and some mass."""
+    packed = np.empty((len(count), _N_PACKED))
+    is_whole = True
+    for i in range(len(count)):
+        is_whole = is_whole and count[i] > 0.0 and (label[i] == 0.0 or label[i] == count[i])
+        packed[i, 0] = pred[i] / count[i]
+        packed[i, 1] = count[i] if label[i] > 0.0 else -count[i]
+    return packed, is_whole
 
 
 @kernel

@@ -4,7 +4,7 @@ The grower asks a source for sums and tells it where rows go, nothing else, so t
 a database.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mbct.stats.closed_form import mvce_of_sums
 from mbct.tree.histogram import COUNT, LABEL, PRED
 from mbct.tree.model import CalibrationTree, IntArray, rounded
-from mbct.tree.multiway import MultiwaySplit, best_feature, losses_of_splits, multiplier_of, residuals_after
+from mbct.tree.multiway import MultiwaySplit, best_features, losses_of_level, multiplier_of, residuals_after
 from mbct.validation import FloatArray
 
 _MOST_SUMS_AT_ONCE = 40_000_000
@@ -148,15 +148,12 @@ def grow_level_wise(
         for chunk in range(0, len(level), most):
             nodes = level[chunk : chunk + most]
             histograms = at_root if depth == 0 else source.level_sums(nodes)
-            for node, histogram in zip(nodes, histograms, strict=True):
-                split = _choose(node, histogram, offset, growing, growth, judge)
-                if split is None:
-                    continue
-                chosen, before, after = split
-                below.extend(growing.split(node, chosen))
+            for slot, split, before, after in _chosen(nodes, histograms, offset, growing, growth, judge):
+                node = nodes[slot]
+                below.extend(growing.split(node, split))
                 loss = growing.tree_loss(growth) if judge is None else judge.tree_loss(growing.frozen())
                 count = float(growing.sums[node][COUNT])
-                on_split(GrownSplit(node, depth, chosen.feature, count, chosen.n_children, before, after, loss))
+                on_split(GrownSplit(node, depth, split.feature, count, split.n_children, before, after, loss))
         if not below:
             break
         source.move(*growing.routing())
@@ -165,32 +162,30 @@ def grow_level_wise(
     return tree, growing.tree_loss(growth) if judge is None else judge.tree_loss(tree)
 
 
-def _choose(
-    node: int,
-    histogram: FloatArray,
+def _chosen(
+    nodes: list[int],
+    histograms: FloatArray,
     offset: npt.NDArray[np.int64],
     growing: _Growing,
     growth: PaperGrowth,
     judge: SplitJudge | None,
-) -> tuple[MultiwaySplit, float, float] | None:
-    """The split of least local loss, with the loss before and after; None where the loss would not fall."""
-    sums, k = growing.sums[node], growing.multiplier[node]
-    losses = losses_of_splits(histogram, offset, sums[COUNT], k, growth.min_bin_size, growth.bin_size, growth.norm)
+) -> Iterator[tuple[int, MultiwaySplit, float, float]]:
+    """Place, split of least local loss, and loss before and after, of each node whose loss falls."""
+    sums, k = np.array([growing.sums[node] for node in nodes]), [growing.multiplier[node] for node in nodes]
+    limits = (growth.min_bin_size, growth.bin_size, growth.norm)
+    before, losses = losses_of_level(histograms, offset, sums, np.array(k), *limits)
 
-    def split_by(j: int) -> MultiwaySplit:
-        return MultiwaySplit.of(j, histogram[offset[j] : offset[j + 1]], k, growth.min_bin_size)
+    def split_by(slot: int, j: int) -> MultiwaySplit:
+        return MultiwaySplit.of(j, histograms[slot, offset[j] : offset[j + 1]], k[slot], growth.min_bin_size)
 
-    if judge is None:
-        residual, squared = residuals_after(sums.reshape(1, -1), k)
-        before = mvce_of_sums(sums[COUNT], residual, squared, growth.bin_size, growth.norm)
-    else:
-        before = judge.node_loss(node, k)
-        for j in np.flatnonzero(np.isfinite(losses)).tolist():
-            losses[j] = judge.split_loss(node, split_by(j))
-    feature = best_feature(losses)
-    if feature < 0 or losses[feature] >= before * (1.0 - 1e-11):
-        return None
-    return split_by(feature), before, float(losses[feature])
+    if judge is not None:
+        before = np.array([judge.node_loss(node, multiplier) for node, multiplier in zip(nodes, k, strict=True)])
+        for slot, j in np.argwhere(np.isfinite(losses)).tolist():
+            losses[slot, j] = judge.split_loss(nodes[slot], split_by(slot, j))
+    best = best_features(losses)
+    after = np.where(best < 0, np.inf, np.take_along_axis(losses, np.maximum(best, 0)[:, None], axis=1)[:, 0])
+    for slot in np.flatnonzero(after < before * (1.0 - 1e-11)).tolist():
+        yield slot, split_by(slot, int(best[slot])), float(before[slot]), float(after[slot])
 
 
 def _rounded(value: float) -> float:

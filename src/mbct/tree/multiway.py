@@ -79,47 +79,56 @@ def residuals_after(sums: FloatArray, node_multiplier: float) -> tuple[float, fl
 
 
 @kernel
-def _losses_of_splits(
+def losses_of_level(
     histograms: FloatArray,
     offset: npt.NDArray[np.int64],
-    count: float,
-    node_multiplier: float,
+    sums: FloatArray,
+    multipliers: FloatArray,
     min_size: float,
     bin_size: float,
     norm: float,
-) -> FloatArray:
-    """Local loss after splitting a node by each feature; infinite where that gives fewer than two children."""
-    losses = np.full(len(offset) - 1, np.inf)
-    for j in range(len(offset) - 1):
-        histogram = histograms[offset[j] : offset[j + 1]]
-        group = np.empty(len(histogram), np.int64)
-        n_groups = group_codes(histogram, min_size, group)
-        if n_groups >= 2:
-            residual, squared = residuals_after(group_sums(histogram, group, n_groups), node_multiplier)
-            losses[j] = mvce_of_sums(count, residual, squared, bin_size, norm)
-    return losses
+) -> tuple[FloatArray, FloatArray]:
+    """Closed-form MVCE of each node as it is, and after a split by each feature, equation (select_feat).
+
+    The loss is infinite where a split gives fewer than two children.
+    """
+    n_features = len(offset) - 1
+    before = np.empty(len(sums))
+    after = np.full((len(sums), n_features), np.inf)
+    group = np.empty(histograms.shape[1], np.int64)
+    for i in range(len(sums)):
+        residual, squared = residuals_after(sums[i : i + 1], multipliers[i])
+        before[i] = mvce_of_sums(sums[i, COUNT], residual, squared, bin_size, norm)
+        for j in range(n_features):
+            histogram = histograms[i, offset[j] : offset[j + 1]]
+            n_groups = group_codes(histogram, min_size, group)
+            if n_groups >= 2:
+                residual, squared = residuals_after(group_sums(histogram, group, n_groups), multipliers[i])
+                after[i, j] = mvce_of_sums(sums[i, COUNT], residual, squared, bin_size, norm)
+    return before, after
 
 
-def losses_of_splits(
-    histograms: FloatArray,
-    offset: npt.NDArray[np.int64],
-    count: float,
-    node_multiplier: float,
-    min_size: float,
-    bin_size: float,
-    norm: float,
-) -> FloatArray:
-    """Closed-form MVCE of a node after each possible split, equation (select_feat)."""
-    return _losses_of_splits(histograms, offset, count, node_multiplier, min_size, bin_size, norm)
-
-
-def best_feature(losses: FloatArray) -> int:
-    """The feature of least loss; the first of those that differ by less than rounding, −1 if none can split."""
-    best = -1
-    for feature, loss in enumerate(losses.tolist()):
-        if np.isfinite(loss) and (best < 0 or loss < losses[best] * (1.0 - 1e-11)):
-            best = feature
+@kernel
+def best_features(losses: FloatArray) -> npt.NDArray[np.int64]:
+    """The feature of least loss of each node; the first of those that differ by less than rounding, −1 for none."""
+    best = np.full(len(losses), -1, np.int64)
+    for i in range(len(losses)):
+        for feature in range(losses.shape[1]):
+            loss = losses[i, feature]
+            if np.isfinite(loss) and (best[i] < 0 or loss < losses[i, best[i]] * (1.0 - 1e-11)):
+                best[i] = feature
     return best
+
+
+@kernel
+def _grouped(histogram: FloatArray, min_size: float) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
+    """Group of each code, the sums of each group and the multipliers of all groups but the one that stays."""
+    group = np.empty(len(histogram), np.int64)
+    sums = group_sums(histogram, group, group_codes(histogram, min_size, group))
+    multipliers = np.empty(len(sums) - 1)
+    for g in range(len(multipliers)):
+        multipliers[g] = multiplier_of(sums[g + 1, LABEL], sums[g + 1, PRED])
+    return group, sums, multipliers
 
 
 @dataclass(frozen=True)
@@ -134,11 +143,8 @@ class MultiwaySplit:
     @classmethod
     def of(cls, feature: int, histogram: FloatArray, node_multiplier: float, min_size: float) -> "MultiwaySplit":
         """Group the codes of ``feature`` and calibrate each group."""
-        group = np.empty(len(histogram), np.int64)
-        n_groups = group_codes(histogram, min_size, group)
-        sums = group_sums(histogram, group, n_groups)
-        fitted = [multiplier_of(label, pred) for label, pred in sums[1:, [LABEL, PRED]]]
-        return cls(feature, group, sums, rounded(np.array([node_multiplier, *fitted])))
+        group, sums, fitted = _grouped(histogram, min_size)
+        return cls(feature, group, sums, rounded(np.array([node_multiplier, *fitted.tolist()])))
 
     @property
     def n_children(self) -> int:
