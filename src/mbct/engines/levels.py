@@ -30,6 +30,9 @@ class EngineLevels:
     predictions at the end of a tree, writes it anew.
     """
 
+    most_sums_at_once = 40_000_000
+    """320 MB: every request is a query."""
+
     def __init__(self, coded: LazySource, n_codes: tuple[int, ...]):
         self.engine = coded.engine
         self.n_codes = n_codes

@@ -69,14 +69,12 @@ def _add_segments(
     first: int,
     last: int,
 ) -> None:
-    """Add the cells of some segments, each to a histogram of its own.
-
-    Unsigned indices spare the check for negative ones, which would cost as much as the sums themselves.
-    """
+    """Add up the cells of some segments, each in a histogram of its own; unsigned indices for speed."""
     base = offset.astype(np.uint64)
     n_features = np.uint64(len(offset) - 1)
     for s in range(first, last):
         histogram = out[slot[s]]
+        histogram[:] = 0.0
         for i in range(np.uint64(begin[s]), np.uint64(end[s])):
             count, label, pred, pred2, pred_label = unpacked(sums[i])
             for j in range(n_features):
@@ -121,10 +119,14 @@ def _multiply(
 class CellSource:
     """Cells in memory as the grower sees them; ``numbered`` ones can be found in the order in which they came."""
 
+    most_sums_at_once = 1_000_000
+    """Few enough for the sums to be still in the cache when splits are judged by them."""
+
     def __init__(self, cells: Cells, n_threads: int, *, numbered: bool = False):
         self.n_codes = cells.n_codes
         self.offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
         self.cells = NodeOrder(cells.codes, packed_sums(cells), cells.n_codes, max(n_threads, 1), numbered=numbered)
+        self.histograms = np.empty((0, int(self.offset[-1]), N_SUMS))
         self._back_to_root()
 
     def _back_to_root(self) -> None:
@@ -136,8 +138,8 @@ class CellSource:
         """Five sums for each of ``nodes`` and each code of each feature, shape (nodes, codes, 5).
 
         Threads share out segments of cells. Each segment is summed by itself, and those of a node are added up in
-        their order, so that the sums are the same however many threads there are. The last answer is remembered while
-        no cell has moved: a tree asks twice for its root.
+        their order, so that the sums are the same however many threads there are. An answer holds until the next
+        question; it is remembered while no cell has moved, as a tree asks twice for its root.
         """
         if self.answered is None or self.answered[0] != nodes:
             self._settle()
@@ -151,7 +153,9 @@ class CellSource:
         slot_of_node = np.cumsum(is_first) - 1
         # The first segment of each node has the node's place, further ones have places behind all nodes.
         slot = np.where(is_first, slot_of_node, len(nodes) - 1 + np.cumsum(~is_first))
-        out = np.zeros((len(segments), int(self.offset[-1]), N_SUMS))
+        if len(self.histograms) < len(segments):
+            self.histograms = np.empty((len(segments), *self.histograms.shape[1:]))
+        out = self.histograms
         codes, sums = held.codes, held.sums
         ranges = (segments.begin, segments.end, slot, self.offset)
         segments.in_shares(held.n_threads, lambda a, b: _add_segments(codes, sums, *ranges, out, a, b))

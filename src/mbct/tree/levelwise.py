@@ -5,29 +5,29 @@ a database.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from mbct.stats.closed_form import mvce_of_sums
-from mbct.tree.histogram import COUNT, LABEL, PRED
+from mbct.stats.closed_form import closed_form_mvce
+from mbct.tree.histogram import COUNT, LABEL, N_SUMS, PRED
 from mbct.tree.model import CalibrationTree, IntArray, rounded
-from mbct.tree.multiway import MultiwaySplit, best_features, losses_of_level, multiplier_of, residuals_after
+from mbct.tree.multiway import MultiwaySplits, best_features, losses_of_level, multipliers_of, residuals_of_sets
+from mbct.tree.node_order import Positions
 from mbct.validation import FloatArray
-
-_MOST_SUMS_AT_ONCE = 40_000_000
-"""Histogram entries asked for in one request, 320 MB."""
-
 
 class LevelSource(Protocol):
     """Rows that can be summed by (node, feature, code) and moved down the tree."""
 
     n_codes: tuple[int, ...]
+    most_sums_at_once: int
+    """How many sums to ask for in one request."""
 
     def level_sums(self, nodes: list[int]) -> FloatArray:
-        """Five sums of each node, feature and code, shape (nodes, codes, 5)."""
+        """Five sums of each node, feature and code, shape (nodes, codes, 5), which hold until the next request."""
 
     def move(self, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> None:
         """Send rows on from the nodes that were split."""
@@ -42,8 +42,8 @@ class SplitJudge(Protocol):
     def node_loss(self, node: int, multiplier: float) -> float:
         """Loss of a node under one multiplier."""
 
-    def split_loss(self, node: int, split: MultiwaySplit) -> float:
-        """Loss of a node after a split."""
+    def split_loss(self, node: int, split: MultiwaySplits) -> float:
+        """Loss of a node after its only split."""
 
     def tree_loss(self, tree: CalibrationTree) -> float:
         """Loss of all rows under a tree."""
@@ -73,59 +73,55 @@ class GrownSplit:
     tree_loss: float
 
 
-@dataclass
 class _Growing:
     """The tree under construction; what ends at a node is kept in ``ending`` as (Σd, Σd²), their sum in ``total``."""
 
-    feature: list[int] = field(default_factory=list)
-    start: list[int] = field(default_factory=list)
-    table: list[IntArray] = field(default_factory=list)
-    multiplier: list[float] = field(default_factory=list)
-    depth: list[int] = field(default_factory=list)
-    sums: list[FloatArray] = field(default_factory=list)
-    ending: list[tuple[float, float]] = field(default_factory=list)
-    total: FloatArray = field(default_factory=lambda: np.zeros(2))
-    table_size: int = 0
+    def __init__(self, root: FloatArray):
+        self.feature = np.full(1, -1, np.int32)
+        self.start = np.zeros(1, np.int64)
+        self.table = np.empty(0, np.int32)
+        self.sums = root.reshape(1, -1)
+        self.multiplier = rounded(multipliers_of(self.sums))
+        self.ending = residuals_of_sets(self.sums, self.multiplier)
+        self.total = self.ending[0].copy()
 
-    def add(self, sums: FloatArray, multiplier: float, depth: int) -> int:
-        """A new leaf."""
-        self.feature.append(-1)
-        self.start.append(0)
-        self.multiplier.append(multiplier)
-        self.depth.append(depth)
-        self.sums.append(sums)
-        self.ending.append(residuals_after(sums.reshape(1, -1), multiplier))
-        self.total += self.ending[-1]
-        return len(self.feature) - 1
+    def split(self, nodes: Positions, splits: MultiwaySplits) -> FloatArray:
+        """Give nodes their children; returns (Σd, Σd²) of all rows after each split."""
+        stays = splits.first
+        first_child = len(self.feature) + np.cumsum(splits.n_children) - splits.n_children
+        self.feature[nodes] = splits.feature
+        self.start[nodes] = len(self.table) + np.cumsum(splits.n_codes) - splits.n_codes
+        self.table = np.concatenate([self.table, splits.tables(first_child)])
+        ending = residuals_of_sets(splits.sums, splits.multipliers)
+        changes = np.add.reduceat(ending, stays, axis=0) - self.ending[nodes] if len(nodes) else np.empty((0, 2))
+        totals = np.asarray(self.total + np.cumsum(changes, axis=0))
+        self.total = self.total + changes.sum(axis=0)
+        self.ending[nodes] = ending[stays]
+        self._add_leaves(splits, np.delete(np.arange(len(ending)), stays), ending)
+        return totals
 
-    def split(self, node: int, split: MultiwaySplit) -> list[int]:
-        """Give a node its children."""
-        first = len(self.feature)
-        self.feature[node] = split.feature
-        self.start[node] = self.table_size
-        self.table.append(split.table(first))
-        self.table_size += len(split.group)
-        self.total -= self.ending[node]
-        self.ending[node] = residuals_after(split.sums[:1], self.multiplier[node])
-        self.total += self.ending[node]
-        depth = self.depth[node] + 1
-        return [self.add(s, k, depth) for s, k in zip(split.sums[1:], split.multipliers[1:].tolist(), strict=True)]
+    def _add_leaves(self, splits: MultiwaySplits, entries: Positions, ending: FloatArray) -> None:
+        self.feature = np.concatenate([self.feature, np.full(len(entries), -1, np.int32)])
+        self.start = np.concatenate([self.start, np.zeros(len(entries), np.int64)])
+        self.multiplier = np.concatenate([self.multiplier, splits.multipliers[entries]])
+        self.sums = np.concatenate([self.sums, splits.sums[entries]])
+        self.ending = np.concatenate([self.ending, ending[entries]])
 
-    def routing(self) -> tuple[IntArray, npt.NDArray[np.int64], IntArray]:
+    def routing(self) -> tuple[IntArray, Positions, IntArray]:
         """Feature, table start and table of all nodes so far."""
-        table = np.concatenate(self.table) if self.table else np.empty(0, np.int32)
-        return np.array(self.feature, np.int32), np.array(self.start, np.int64), table
+        return self.feature.copy(), self.start.copy(), self.table
 
-    def tree_loss(self, growth: PaperGrowth) -> float:
-        """Closed-form MVCE of all rows."""
-        residual, squared = self.total.tolist()
-        return mvce_of_sums(float(self.sums[0][COUNT]), residual, squared, growth.bin_size, growth.norm)
+    def losses(self, totals: FloatArray, growth: PaperGrowth) -> list[float]:
+        """Closed-form MVCE of all rows, from their (Σd, Σd²) at one or more times."""
+        residual, squared = np.atleast_2d(totals).T
+        count = np.full(len(residual), self.sums[0, COUNT])
+        found: list[float] = closed_form_mvce(count, residual, squared, growth.bin_size, growth.norm).tolist()
+        return found
 
     def frozen(self) -> CalibrationTree:
         """The finished tree."""
-        sums = np.array(self.sums)
-        columns = (rounded(sums[:, column]) for column in (COUNT, LABEL, PRED))
-        return CalibrationTree(*self.routing(), np.array(self.multiplier), *columns)
+        columns = (rounded(self.sums[:, column]) for column in (COUNT, LABEL, PRED))
+        return CalibrationTree(*self.routing(), self.multiplier.copy(), *columns)
 
 
 def grow_level_wise(
@@ -136,57 +132,76 @@ def grow_level_wise(
 ) -> tuple[CalibrationTree, float]:
     """Grow one tree; returns it with the loss of all rows under it. Rows are left at their leaves."""
     offset = np.concatenate([[0], np.cumsum(source.n_codes)]).astype(np.int64)
-    growing = _Growing()
     at_root = source.level_sums([0])
-    root = at_root[0, : offset[1]].sum(axis=0)
-    growing.add(root, _rounded(multiplier_of(root[LABEL], root[PRED])), 0)
-    level = [0]
+    growing = _Growing(at_root[0, : offset[1]].sum(axis=0))
+    level = np.zeros(1, np.int64)
     for depth in range(growth.max_depth):
-        level = [node for node in level if growing.sums[node][COUNT] >= growth.min_bin_size * (1.0 - 1e-12)]
-        below: list[int] = []
-        most = max(_MOST_SUMS_AT_ONCE // (5 * int(offset[-1])), 1)
+        level = level[growing.sums[level, COUNT] >= growth.min_bin_size * (1.0 - 1e-12)]
+        n_before = len(growing.feature)
+        most = max(source.most_sums_at_once // (N_SUMS * int(offset[-1])), 1)
         for chunk in range(0, len(level), most):
             nodes = level[chunk : chunk + most]
-            histograms = at_root if depth == 0 else source.level_sums(nodes)
-            for slot, split, before, after in _chosen(nodes, histograms, offset, growing, growth, judge):
-                node = nodes[slot]
-                below.extend(growing.split(node, split))
-                loss = growing.tree_loss(growth) if judge is None else judge.tree_loss(growing.frozen())
-                count = float(growing.sums[node][COUNT])
-                on_split(GrownSplit(node, depth, split.feature, count, split.n_children, before, after, loss))
-        if not below:
+            histograms = at_root if depth == 0 else source.level_sums(nodes.tolist())
+            for split in _split_level(nodes, depth, histograms, offset, growing, growth, judge):
+                on_split(split)
+        level = np.arange(n_before, len(growing.feature))
+        if not len(level):
             break
         source.move(*growing.routing())
-        level = below
     tree = growing.frozen()
-    return tree, growing.tree_loss(growth) if judge is None else judge.tree_loss(tree)
+    return tree, growing.losses(growing.total, growth)[0] if judge is None else judge.tree_loss(tree)
 
 
-def _chosen(
-    nodes: list[int],
+def _split_level(
+    nodes: Positions,
+    depth: int,
     histograms: FloatArray,
-    offset: npt.NDArray[np.int64],
+    offset: Positions,
     growing: _Growing,
     growth: PaperGrowth,
     judge: SplitJudge | None,
-) -> Iterator[tuple[int, MultiwaySplit, float, float]]:
-    """Place, split of least local loss, and loss before and after, of each node whose loss falls."""
-    sums, k = np.array([growing.sums[node] for node in nodes]), [growing.multiplier[node] for node in nodes]
+) -> Iterator[GrownSplit]:
+    """Split each node whose local loss falls by the feature that leaves the least."""
+    multipliers = growing.multiplier[nodes]
+    best, before, after = _best_features(nodes, histograms, offset, growing, growth, judge)
+    # A judge sees the tree after each split, the closed form follows from sums.
+    parts = [slice(None)] if judge is None else [slice(i, i + 1) for i in np.flatnonzero(best >= 0).tolist()]
+    for part in parts:
+        splits = MultiwaySplits.of(histograms[part], offset, best[part], multipliers[part], growth.min_bin_size)
+        split_nodes = nodes[part][splits.slot]
+        totals = growing.split(split_nodes, splits)
+        losses = growing.losses(totals, growth) if judge is None else [judge.tree_loss(growing.frozen())]
+        yield from map(
+            GrownSplit,
+            split_nodes.tolist(),
+            repeat(depth),
+            splits.feature.tolist(),
+            growing.sums[split_nodes, COUNT].tolist(),
+            splits.n_children.tolist(),
+            before[part][splits.slot].tolist(),
+            after[part][splits.slot].tolist(),
+            losses,
+        )
+
+
+def _best_features(
+    nodes: Positions,
+    histograms: FloatArray,
+    offset: Positions,
+    growing: _Growing,
+    growth: PaperGrowth,
+    judge: SplitJudge | None,
+) -> tuple[Positions, FloatArray, FloatArray]:
+    """The feature to split each node by, −1 where its loss would not fall, and the loss before and after."""
+    multipliers = growing.multiplier[nodes]
     limits = (growth.min_bin_size, growth.bin_size, growth.norm)
-    before, losses = losses_of_level(histograms, offset, sums, np.array(k), *limits)
-
-    def split_by(slot: int, j: int) -> MultiwaySplit:
-        return MultiwaySplit.of(j, histograms[slot, offset[j] : offset[j + 1]], k[slot], growth.min_bin_size)
-
+    before, losses = losses_of_level(histograms, offset, growing.sums[nodes], multipliers, *limits)
     if judge is not None:
-        before = np.array([judge.node_loss(node, multiplier) for node, multiplier in zip(nodes, k, strict=True)])
+        before = np.array([judge.node_loss(*item) for item in zip(nodes.tolist(), multipliers.tolist(), strict=True)])
         for slot, j in np.argwhere(np.isfinite(losses)).tolist():
-            losses[slot, j] = judge.split_loss(nodes[slot], split_by(slot, j))
+            one = slice(slot, slot + 1)
+            split = MultiwaySplits.of(histograms[one], offset, np.array([j]), multipliers[one], growth.min_bin_size)
+            losses[slot, j] = judge.split_loss(int(nodes[slot]), split)
     best = best_features(losses)
-    after = np.where(best < 0, np.inf, np.take_along_axis(losses, np.maximum(best, 0)[:, None], axis=1)[:, 0])
-    for slot in np.flatnonzero(after < before * (1.0 - 1e-11)).tolist():
-        yield slot, split_by(slot, int(best[slot])), float(before[slot]), float(after[slot])
-
-
-def _rounded(value: float) -> float:
-    return float(rounded(np.array([value]))[0])
+    after = np.where(best < 0, np.inf, losses[np.arange(len(losses)), best])
+    return np.where(after < before * (1.0 - 1e-11), best, -1), before, after

@@ -79,6 +79,16 @@ def residuals_after(sums: FloatArray, node_multiplier: float) -> tuple[float, fl
 
 
 @kernel
+def residuals_of_sets(sums: FloatArray, multipliers: FloatArray) -> FloatArray:
+    """Σd and Σd² of each set of rows under its multiplier."""
+    out = np.empty((len(sums), 2))
+    for i in range(len(sums)):
+        out[i, 0] = multipliers[i] * sums[i, PRED] - sums[i, LABEL]
+        out[i, 1] = squared_after(sums[i], multipliers[i])
+    return out
+
+
+@kernel
 def losses_of_level(
     histograms: FloatArray,
     offset: npt.NDArray[np.int64],
@@ -97,8 +107,8 @@ def losses_of_level(
     after = np.full((len(sums), n_features), np.inf)
     group = np.empty(histograms.shape[1], np.int64)
     for i in range(len(sums)):
-        residual, squared = residuals_after(sums[i : i + 1], multipliers[i])
-        before[i] = mvce_of_sums(sums[i, COUNT], residual, squared, bin_size, norm)
+        residual = multipliers[i] * sums[i, PRED] - sums[i, LABEL]
+        before[i] = mvce_of_sums(sums[i, COUNT], residual, squared_after(sums[i], multipliers[i]), bin_size, norm)
         for j in range(n_features):
             histogram = histograms[i, offset[j] : offset[j + 1]]
             n_groups = group_codes(histogram, min_size, group)
@@ -121,40 +131,88 @@ def best_features(losses: FloatArray) -> npt.NDArray[np.int64]:
 
 
 @kernel
-def _grouped(histogram: FloatArray, min_size: float) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
-    """Group of each code, the sums of each group and the multipliers of all groups but the one that stays."""
-    group = np.empty(len(histogram), np.int64)
-    sums = group_sums(histogram, group, group_codes(histogram, min_size, group))
-    multipliers = np.empty(len(sums) - 1)
-    for g in range(len(multipliers)):
-        multipliers[g] = multiplier_of(sums[g + 1, LABEL], sums[g + 1, PRED])
-    return group, sums, multipliers
+def _split_nodes(
+    histograms: FloatArray,
+    offset: npt.NDArray[np.int64],
+    feature: npt.NDArray[np.int64],
+    min_size: float,
+    group: npt.NDArray[np.int64],
+    n_groups: npt.NDArray[np.int64],
+    sums: FloatArray,
+) -> None:
+    """Group the codes of each node's feature, one after the other into ``group``; sums likewise."""
+    at, row = 0, 0
+    for i in range(len(feature)):
+        if feature[i] < 0:
+            continue
+        histogram = histograms[i, offset[feature[i]] : offset[feature[i] + 1]]
+        codes = group[at : at + len(histogram)]
+        n_groups[i] = group_codes(histogram, min_size, codes)
+        sums[row : row + n_groups[i] + 1] = group_sums(histogram, codes, n_groups[i])
+        at += len(histogram)
+        row += n_groups[i] + 1
 
 
 @dataclass(frozen=True)
-class MultiwaySplit:
-    """A node's chosen split: group of each code, sums and multiplier of each group (entry 0: what stays)."""
+class MultiwaySplits:
+    """Splits of some nodes, one after the other.
 
-    feature: int
+    ``group`` holds the group of each code of each split's feature; ``sums`` and ``multipliers`` an entry for each
+    group, of which the first of a split (group 0) is what stays at the node.
+    """
+
+    slot: npt.NDArray[np.int64]
+    feature: npt.NDArray[np.int64]
+    n_codes: npt.NDArray[np.int64]
+    n_children: npt.NDArray[np.int64]
     group: npt.NDArray[np.int64]
     sums: FloatArray
     multipliers: FloatArray
 
     @classmethod
-    def of(cls, feature: int, histogram: FloatArray, node_multiplier: float, min_size: float) -> "MultiwaySplit":
-        """Group the codes of ``feature`` and calibrate each group."""
-        group, sums, fitted = _grouped(histogram, min_size)
-        return cls(feature, group, sums, rounded(np.array([node_multiplier, *fitted.tolist()])))
+    def of(
+        cls,
+        histograms: FloatArray,
+        offset: npt.NDArray[np.int64],
+        feature: npt.NDArray[np.int64],
+        node_multipliers: FloatArray,
+        min_size: float,
+    ) -> "MultiwaySplits":
+        """Split each node by its ``feature``, unless that is −1, and calibrate each group."""
+        slot = np.flatnonzero(feature >= 0)
+        n_codes = offset[feature[slot] + 1] - offset[feature[slot]]
+        group = np.empty(int(n_codes.sum()), np.int64)
+        n_groups = np.zeros(len(feature), np.int64)
+        sums = np.empty((len(group) + len(slot), histograms.shape[2]))
+        _split_nodes(histograms, offset, feature, min_size, group, n_groups, sums)
+        n_children = n_groups[slot]
+        sums = sums[: int(n_children.sum()) + len(slot)].copy()
+        multipliers = multipliers_of(sums)
+        multipliers[np.cumsum(n_children + 1) - n_children - 1] = node_multipliers[slot]
+        return cls(slot, feature[slot], n_codes, n_children, group, sums, rounded(multipliers))
+
+    def __len__(self) -> int:
+        return len(self.slot)
 
     @property
-    def n_children(self) -> int:
-        """Number of children."""
-        return len(self.sums) - 1
+    def first(self) -> npt.NDArray[np.int64]:
+        """Entry of what stays, for each split."""
+        return np.asarray(np.cumsum(self.n_children + 1) - self.n_children - 1)
 
-    def table(self, first_child: int) -> IntArray:
-        """Child of each code, numbered from ``first_child``."""
-        return np.where(self.group == STAY, STOP, self.group - 1 + first_child).astype(np.int32)
+    def tables(self, first_child: npt.NDArray[np.int64]) -> IntArray:
+        """Child of each code of each split, numbered from the split's first one on."""
+        child = self.group - 1 + np.repeat(first_child, self.n_codes)
+        return np.where(self.group == STAY, STOP, child).astype(np.int32)
 
     def multiplier_of_codes(self) -> FloatArray:
-        """Multiplier of each code."""
-        return np.asarray(self.multipliers[self.group])
+        """Multiplier of each code, one split after the other."""
+        return np.asarray(self.multipliers[self.group + np.repeat(self.first, self.n_codes)])
+
+
+@kernel
+def multipliers_of(sums: FloatArray) -> FloatArray:
+    """Multiplier k_b of each set of rows."""
+    out = np.empty(len(sums))
+    for i in range(len(sums)):
+        out[i] = multiplier_of(sums[i, LABEL], sums[i, PRED])
+    return out

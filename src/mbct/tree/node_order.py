@@ -106,16 +106,19 @@ def _count(
     first: int,
     last: int,
 ) -> None:
-    """Cells of each segment by group, from ``start`` on: those that stay, then those of each child."""
+    """Cells of each segment by group, from ``start`` on: those that stay, then those of each child.
+
+    Unsigned indices, here and below, spare the check for negative ones, which costs as much as the work itself.
+    """
     for s in range(first, last):
         v, at = node[s], start[s]
         if first_child[v] < 0:
             counts[at] = end[s] - begin[s]
             continue
-        j, base = feature[v], table_start[v]
-        for i in range(begin[s], end[s]):
-            child = table[base + codes[i, j]]
-            counts[at if child == STOP else at + 1 + child - first_child[v]] += 1
+        j, base, to_group = np.uint64(feature[v]), np.uint64(table_start[v]), at + 1 - first_child[v]
+        for i in range(np.uint64(begin[s]), np.uint64(end[s])):
+            child = table[base + np.uint64(codes[i, j])]
+            counts[np.uint64(at if child == STOP else to_group + child)] += 1
 
 
 @kernel
@@ -165,17 +168,19 @@ def _scatter(
     last: int,
 ) -> None:
     """Put each cell at the next place of its group."""
+    n_words = np.uint64(held.shape[1])
     for s in range(first, last):
         v, at = node[s], start[s]
-        j, base = feature[v], table_start[v]
-        for i in range(begin[s], end[s]):
-            group = at
-            if first_child[v] >= 0:
-                child = table[base + codes[i, j]]
-                group = at if child == STOP else at + 1 + child - first_child[v]
-            to = place[group]
-            place[group] = to + 1
-            for k in range(held.shape[1]):
+        if first_child[v] < 0:
+            spare[begin[s] : end[s]] = held[begin[s] : end[s]]
+            continue
+        j, base, to_group = np.uint64(feature[v]), np.uint64(table_start[v]), at + 1 - first_child[v]
+        for i in range(np.uint64(begin[s]), np.uint64(end[s])):
+            child = table[base + np.uint64(codes[i, j])]
+            group = np.uint64(at if child == STOP else to_group + child)
+            to = np.uint64(place[group])
+            place[group] += 1
+            for k in range(n_words):
                 spare[to, k] = held[i, k]
 
 
@@ -238,11 +243,11 @@ class NodeOrder:
         segments = self.segments(np.flatnonzero(self.end > self.begin))
         n_groups = n_children[segments.node] + 1
         start, place = np.cumsum(n_groups) - n_groups, np.zeros(int(n_groups.sum()), np.int64)
-        moves = (segments.node, segments.begin, segments.end, start, first_child)
-        held = (self.codes, self.held)
-        segments.in_shares(self.n_threads, lambda a, b: _count(held[0], *moves, *routes, place, a, b))
+        moves = (segments.node, segments.begin, segments.end, start, first_child, *routes)
+        codes, held, spare = self.codes, self.held, self.spare
+        segments.in_shares(self.n_threads, lambda a, b: _count(codes, *moves, place, a, b))
         begin, end = np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64)
         _places(segments.node, segments.begin, start, n_children, first_child, place, begin, end)
-        segments.in_shares(self.n_threads, lambda a, b: _scatter(*held, *moves, *routes, place, self.spare, a, b))
-        self.held, self.spare = self.spare, self.held
+        segments.in_shares(self.n_threads, lambda a, b: _scatter(codes, held, *moves, place, spare, a, b))
+        self.held, self.spare = spare, held
         self.begin, self.end, self.is_split = begin, end, routing.feature >= 0

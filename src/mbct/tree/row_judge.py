@@ -5,7 +5,7 @@ import numpy as np
 from mbct.tree.histogram import COUNT, LABEL, PRED, CellSource, unpacked_cells
 from mbct.tree.losses import RowLoss
 from mbct.tree.model import CalibrationTree
-from mbct.tree.multiway import MultiwaySplit
+from mbct.tree.multiway import MultiwaySplits
 from mbct.tree.node_order import Positions
 from mbct.validation import FloatArray
 
@@ -22,10 +22,11 @@ class RowJudge:
         """Loss of a node under one multiplier."""
         return self._loss(self.source.cells.positions(node), multiplier)
 
-    def split_loss(self, node: int, split: MultiwaySplit) -> float:
-        """Loss of a node after a split."""
+    def split_loss(self, node: int, split: MultiwaySplits) -> float:
+        """Loss of a node after its only split."""
         at_node = self.source.cells.positions(node)
-        return self._loss(at_node, split.multiplier_of_codes()[self.source.cells.codes[at_node, split.feature]])
+        codes = self.source.cells.codes[at_node, int(split.feature[0])]
+        return self._loss(at_node, split.multiplier_of_codes()[codes])
 
     def tree_loss(self, tree: CalibrationTree) -> float:
         """Loss of all cells under a tree."""
