@@ -38,14 +38,15 @@ def cells_of_raw_rows(
 
     Numbers that are cut get their bins from the engine beforehand.
     """
-    gathered: list[_Cut | _Numbered] = [_Cut(score_bins(rows, score, options))]
-    for name in features:
-        gathered.append(_Numbered(name) if name in by_value else _Cut(number_bins(rows, name, options)))
+    gathered: list[_Cut | _Numbered] = [
+        _Cut(score_bins(rows, score, options)),
+        *(_Numbered(name) if name in by_value else _Cut(number_bins(rows, name, options)) for name in features),
+    ]
     p, y, w = _read(rows, features, by_value, gathered)
     bins = FeatureBins(tuple(column.bins(options.min_category_rows) for column in gathered))
     codes = np.empty((len(p), len(bins)), dtype=bins.code_type)
-    for j, column in enumerate(gathered):
-        column.write(codes[:, j], bins[j])
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(lambda j: gathered[j].write(codes[:, j]), range(len(bins))))
     if join:
         return bins, build_cells(codes, p, y, w, bins)
     pred = w * p
@@ -98,7 +99,7 @@ class _Cut:
         """The bins known before."""
         return self.known
 
-    def write(self, into: CodeMatrix, _bins: Bins) -> None:
+    def write(self, into: CodeMatrix) -> None:
         """Hand over the codes."""
         np.concatenate(self.codes, out=into, casting="same_kind")
         self.codes.clear()
@@ -112,6 +113,7 @@ class _Numbered:
     number_of: dict[Any, int] = field(default_factory=dict)
     numbers: list[Narrow] = field(default_factory=list)
     sums: FloatArray = field(default_factory=lambda: np.zeros((256, 3)))
+    code_of: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
 
     def add(self, column: nw.Series[Any], p: FloatArray, y: FloatArray, w: FloatArray) -> None:
         """Number the next rows and add them to the sums of their values."""
@@ -128,11 +130,13 @@ class _Numbered:
     def bins(self, min_rows: float) -> CategoryBins:
         """Codes that the values deserve."""
         mass, label, pred = self.sums[: len(self.number_of)].T
-        return fit_category_bins(self.name, list(self.number_of), mass, label, pred, min_rows)
+        bins = fit_category_bins(self.name, list(self.number_of), mass, label, pred, min_rows)
+        self.code_of = bins.encode(self.number_of)
+        return bins
 
-    def write(self, into: CodeMatrix, bins: Bins) -> None:
-        """Exchange the numbers for codes."""
-        code_of = bins.encode(list(self.number_of)).astype(into.dtype)
+    def write(self, into: CodeMatrix) -> None:
+        """Exchange the numbers for codes, once the bins are known."""
+        code_of = self.code_of.astype(into.dtype)
         begin = 0
         for number in self.numbers:
             into[begin : begin + len(number)] = code_of[number]

@@ -16,26 +16,24 @@ _N_PACKED = 2
 """A cell of one prediction and one label is told by two numbers: the prediction, and its mass, below 0 for label 0."""
 
 
-def packed_sums(cells: Cells) -> FloatArray:
-    """What is held of each cell: five sums, or two numbers that say as much of a row."""
+def in_node_order(cells: Cells, n_threads: int, *, numbered: bool) -> NodeOrder:
+    """Cells with what is held of each: five sums, or two numbers that say as much of a row."""
     s = cells.sums
-    if cells.one_score:
-        packed, is_whole = _pack(s.count, s.label, s.pred)
+    is_whole = cells.one_score and bool(np.all((s.label == 0.0) | (s.label == s.count)) and np.all(s.count > 0.0))
+    n_sums = _N_PACKED if is_whole else N_SUMS
+    order = NodeOrder(cells.codes, n_sums, cells.n_codes, n_threads, numbered=numbered)
+
+    def fill(rows: slice) -> None:
+        held = order.sums[rows]
         if is_whole:
-            return packed
-    return np.column_stack([s.count, s.label, s.pred, s.pred2, s.pred_label])
+            np.divide(s.pred[rows], s.count[rows], out=held[:, 0])
+            np.multiply(s.count[rows], np.where(s.label[rows] > 0.0, 1.0, -1.0), out=held[:, 1])
+        else:
+            for j, column in enumerate((s.count, s.label, s.pred, s.pred2, s.pred_label)):
+                held[:, j] = column[rows]
 
-
-@kernel
-def _pack(count: FloatArray, label: FloatArray, pred: FloatArray) -> tuple[FloatArray, bool]:
-    """Prediction and signed mass of each cell, and whether all of them have one label and some mass."""
-    packed = np.empty((len(count), _N_PACKED))
-    is_whole = True
-    for i in range(len(count)):
-        is_whole = is_whole and count[i] > 0.0 and (label[i] == 0.0 or label[i] == count[i])
-        packed[i, 0] = pred[i] / count[i]
-        packed[i, 1] = count[i] if label[i] > 0.0 else -count[i]
-    return packed, is_whole
+    order.share_out(fill)
+    return order
 
 
 @kernel
@@ -125,7 +123,7 @@ class CellSource:
     def __init__(self, cells: Cells, n_threads: int, *, numbered: bool = False):
         self.n_codes = cells.n_codes
         self.offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
-        self.cells = NodeOrder(cells.codes, packed_sums(cells), cells.n_codes, max(n_threads, 1), numbered=numbered)
+        self.cells = in_node_order(cells, max(n_threads, 1), numbered=numbered)
         self.histograms = np.empty((0, int(self.offset[-1]), N_SUMS))
         self._back_to_root()
 

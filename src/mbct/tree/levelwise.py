@@ -19,6 +19,7 @@ from mbct.tree.multiway import MultiwaySplits, best_features, losses_of_level, m
 from mbct.tree.node_order import Positions
 from mbct.validation import FloatArray
 
+
 class LevelSource(Protocol):
     """Rows that can be summed by (node, feature, code) and moved down the tree."""
 

@@ -191,22 +191,28 @@ class NodeOrder:
     beginning. So a cell is moved as a whole.
     """
 
-    def __init__(
-        self, codes: CodeMatrix, sums: FloatArray, n_codes: tuple[int, ...], n_threads: int, *, numbered: bool
-    ):
+    def __init__(self, codes: CodeMatrix, n_sums: int, n_codes: tuple[int, ...], n_threads: int, *, numbered: bool):
         n, n_features = codes.shape
         self.n_codes = np.array(n_codes, np.int64)
+        self.n_sums = n_sums
         self.n_threads = n_threads
         self.code_type = codes.dtype
         self.code_words = -(-n_features * codes.itemsize // _WORD)
-        self.n_sums = sums.shape[1]
-        self.held = np.empty((n, self.code_words + self.n_sums + numbered), np.uint64)
+        self.held = np.empty((n, self.code_words + n_sums + numbered), np.uint64)
         self.spare = np.empty_like(self.held)
-        self.codes[:, :n_features] = codes
-        self.sums[:] = sums
-        if numbered:
-            self.held[:, -1] = np.arange(n)
         self.to_root()
+
+        def fill(rows: slice) -> None:
+            self.codes[rows, :n_features] = codes[rows]
+            if numbered:
+                self.held[rows, -1] = np.arange(rows.start, rows.stop)
+
+        self.share_out(fill)
+
+    def share_out(self, work: Callable[[slice], None]) -> None:
+        """Do some work on all cells, piece by piece."""
+        pieces = self.segments(np.zeros(1, np.int64))
+        pieces.in_shares(self.n_threads, lambda a, b: work(slice(int(pieces.begin[a]), int(pieces.end[b - 1]))))
 
     @property
     def codes(self) -> CodeMatrix:
