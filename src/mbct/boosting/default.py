@@ -164,8 +164,7 @@ def _sampling_shift(cells: Cells, negative_rate: float) -> float:
 def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
     """The trees with a constant added to every prediction's log-odds, by the first of them."""
     if trees:
-        first = trees[0]
-        return (replace(first, step=rounded(first.step + constant)), *trees[1:])
+        return (trees[0].shifted(constant), *trees[1:])
     total = cells.total
     count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
     leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)

@@ -5,7 +5,7 @@ is to be gained it is the identity.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mbct.boosting.trace import FitTrace, RoundRecord
 from mbct.boosting.value_effects import effect_trees
 from mbct.cells.cells import Cells
 from mbct.stats.logodds import sigmoid
-from mbct.tree.model import CalibrationTree, rounded
+from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000
@@ -91,8 +91,8 @@ def _mean_of_folds(
     total = summed_steps(effects + grown, codes, n_codes)
     centre = _centre(parts.log_odds[: len(codes)], parts.count[: len(codes)], steps, total)
     if effects:
-        return HonestModel(tuple(with_sums(cells, _moved(effects, centre))), grown, trace)
-    return HonestModel((), _moved(grown, centre), trace)
+        return HonestModel(tuple(with_sums(cells, (effects[0].shifted(centre), *effects[1:]))), grown, trace)
+    return HonestModel((), (grown[0].shifted(centre), *grown[1:]), trace)
 
 
 def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: FloatArray) -> float:
@@ -103,8 +103,3 @@ def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: Floa
         q = sigmoid(start + total + centre)
         centre += (target - float(np.sum(count * q))) / float(np.sum(count * q * (1.0 - q)))
     return centre
-
-
-def _moved(trees: Trees, centre: float) -> Trees:
-    """The trees with a constant added to every step of the first."""
-    return (replace(trees[0], step=rounded(trees[0].step + centre)), *trees[1:])

@@ -4,7 +4,7 @@ Node 0 is the root. An inner node looks a row's code up in its table, which name
 a value that no training row had at this node keeps the node's own step.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -71,15 +71,11 @@ class CalibrationTree:
 
     def rescaled(self, factor: float) -> Self:
         """The tree with every step multiplied by ``factor``."""
-        return type(self)(
-            self.feature,
-            self.table_start,
-            self.table,
-            rounded(self.step * factor),
-            self.count,
-            self.label,
-            self.pred,
-        )
+        return replace(self, step=rounded(self.step * factor))
+
+    def shifted(self, constant: float) -> Self:
+        """The tree with ``constant`` added to every step."""
+        return replace(self, step=rounded(self.step + constant))
 
     def to_dict(self, n_codes: tuple[int, ...]) -> dict[str, Any]:
         """Plain JSON: columns of the nodes, and for each inner node its children with runs of codes."""
