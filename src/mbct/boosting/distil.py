@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.boosting.masks import summed_steps
 from mbct.boosting.newton import move, newton_sums
 from mbct.boosting.node_sums import stops, with_sums
@@ -179,7 +180,7 @@ def _lesson(
         chosen.sums.count * target,
         np.flatnonzero(~held).astype(np.int32),
         np.flatnonzero(held),
-        np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
+        code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
     )

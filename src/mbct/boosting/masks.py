@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
 from mbct.stats.logodds import EPSILON
@@ -54,7 +55,7 @@ def masks_of_trees(
 ) -> LeafMasks | None:
     """The masks of trees whose features have so many codes each; None where they would need too much memory."""
     n_codes = np.array(codes_of, dtype=np.int64)
-    first_row = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
+    first_row = code_offsets(n_codes)
     stops = [stops_of_tree(tree.feature, tree.table_start, tree.table, n_codes) for tree in trees]
     n_groups = sum(-(-len(nodes) // WORD) for nodes in stops)
     # Two types alone: each is compiled once, and a model swapped in should find its kernel ready.

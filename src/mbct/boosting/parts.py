@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
@@ -44,7 +45,7 @@ def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_f
         thinned.count,
         thinned.label,
         thinned.fold,
-        np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
+        code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
     )

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
@@ -73,7 +74,7 @@ class CellSource:
         s = cells.sums
         self.codes = cells.codes
         self.n_codes = cells.n_codes
-        self.offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
+        self.offset = code_offsets(cells.n_codes)
         self.sums = np.column_stack([s.count, s.label, s.pred, s.pred2, s.pred_label])
         self.factor = np.ones(len(cells))
         self.node = np.zeros(len(cells), dtype=np.int32)
