@@ -129,6 +129,7 @@ def fold_pool(n_threads: int, n_folds: int) -> ThreadPoolExecutor:
 
 
 def best_size(
+    first: LockStep[FoldType],
     of_size: Callable[[int], LockStep[FoldType]],
     options: HonestOptions,
     n_rows: float,
@@ -137,14 +138,17 @@ def best_size(
 ) -> tuple[LockStep[FoldType], list[LockStep[FoldType]]]:
     """The folds' ensembles of the tree size with the lowest held-out loss, and all that were tried.
 
-    Smaller trees are tried where little is to be learnt, larger ones where much is.
+    ``first`` has trees of the first size and may have been begun already. Smaller trees are tried where little is to be
+    learnt, larger ones where much is.
     """
-    tried: list[LockStep[FoldType]] = []
-    for leaves in options.leaves:
-        tried.append(of_size(leaves))
-        tried[-1].run(pool, on_round, until=options.look_after(n_rows))
+    look = options.look_after(n_rows)
+    tried = [first]
+    first.run(pool, on_round, until=look)
+    for leaves in options.leaves[1:]:
         if not tried[-1].still_falls:
             break
+        tried.append(of_size(leaves))
+        tried[-1].run(pool, on_round, until=look)
     *left, last = tried
     last.run(pool, on_round)
     if left and last.gain < options.much_more * left[-1].gain:
@@ -191,10 +195,7 @@ def best_ensembles(
                 first = of_size(options.leaves[0], starts)
             else:
                 effects = None
-        begun = {options.leaves[0]: first}
-        best, tried = best_size(
-            lambda leaves: begun.pop(leaves, None) or of_size(leaves, starts), options, mass, pool, on_round
-        )
+        best, tried = best_size(first, lambda leaves: of_size(leaves, starts), options, mass, pool, on_round)
         if best.n_trees and mass <= options.small_data:
             other = of_size(best.folds[0].growth.max_leaves, starts, honest=False)
             other.run(pool, on_round, beaten=_hopeless(best))

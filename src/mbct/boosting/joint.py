@@ -110,7 +110,7 @@ def boost_joint(
         return LockStep([JointFold(rows, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
-        best, _ = best_size(of_size, options, mass, pool, on_round)
+        best, _ = best_size(of_size(options.leaves[0]), of_size, options, mass, pool, on_round)
     shrinkage = _held_out_gain(rows, best.held_out).trust if best.n_trees else 0.0
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds) if shrinkage > 0.0 else 0
     factor = shrinkage / options.n_folds
