@@ -116,7 +116,16 @@ def _total_steps(
 
 
 @kernel
-def _reach(codes, i, n_features, first_row, words, first, width, reachable) -> None:  # type: ignore[no-untyped-def]
+def _reach(
+    codes: CodeMatrix,
+    i: int,
+    n_features: int,
+    first_row: npt.NDArray[np.int64],
+    words: WordArray,
+    first: int,
+    width: int,
+    reachable: WordArray,
+) -> None:
     """The words of a row's codes joined by AND."""
     row = words[first_row[0] + codes[i, 0], first : first + width]
     for g in range(width):
