@@ -17,7 +17,7 @@ from mbct.boosting.node_sums import stops, with_sums
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.stats.logodds import sigmoid
-from mbct.tree.honest_grower import HonestGrowth, grow_tree
+from mbct.tree.honest_grower import HonestGrowth, grow_honest
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
@@ -51,7 +51,7 @@ class DistilOptions:
 
 
 COMPACT = DistilOptions(
-    stages=(8,), least_fidelity=0.0, passes=10, cycles=3, growth=replace(DISTILLED_GROWTH, rate=0.3)
+    stages=(8,), least_fidelity=0.0, passes=10, cycles=3, growth=DISTILLED_GROWTH._replace(rate=0.3)
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 
@@ -149,7 +149,7 @@ class _Said:
 
     def grow_anew(self, on_tree: Callable[[int], None]) -> None:
         """Take each tree out in turn and grow another in its place, in full; then refit all."""
-        growth = replace(self.options.growth, rate=1.0)
+        growth = self.options.growth._replace(rate=1.0)
         for number, old in enumerate(self.trees):
             move(self.log_odds, -old.step, self.nodes[number])
             tree = _grow(self.lesson, self.log_odds, growth)
@@ -189,7 +189,7 @@ def _lesson(
 def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
     gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, gradient)
-    grown = grow_tree(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
+    grown = grow_honest(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
     empty = np.zeros(len(grown.feature))
     step = rounded(grown.step * growth.rate)
     return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.parts import Parts, summed_log_loss
 from mbct.boosting.value_effects import ValueEffects, fit_effects
-from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_tree, settle_rows
+from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, rounded
@@ -44,7 +44,7 @@ class FoldGrower:
         features = np.sort(self.rng.permutation(parts.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
         gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, growth.honest, self.gradient)
-        tree = grow_tree(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
+        tree = grow_honest(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)
         self.trees.append(frozen_tree(tree, step, sums))

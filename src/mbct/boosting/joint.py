@@ -16,7 +16,7 @@ from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.node_sums import stops
 from mbct.boosting.parts import Gain, gain_of_rows
 from mbct.cells.group import CodeMatrix
-from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
+from mbct.tree.honest_grower import frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
@@ -93,7 +93,7 @@ class JointFold:
         positive = rows.count * (rows.label == k)
         log_odds = _against_the_rest(self.log_odds, k)
         gradients(self.grown_on, log_odds, rows.count, positive, seed, True, self.gradient)
-        tree = grow_tree(rows.codes, self.gradient, self.grown_on, rows.offset, rows.ordered, features, growth)
+        tree = grow_honest(rows.codes, self.gradient, self.grown_on, rows.offset, rows.ordered, features, growth)
         step = tree.step * growth.rate
         sums = settle_rows(tree, step, self.gradient, rows.count, positive, log_odds)
         self.trees[k].append(frozen_tree(tree, step, sums))
