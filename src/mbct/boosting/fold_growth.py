@@ -8,9 +8,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mbct.boosting.effects import Effects
 from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.parts import Parts, summed_log_loss
-from mbct.boosting.value_effects import ValueEffects, fit_effects
+from mbct.boosting.parts import Parts, held_out_gain, summed_log_loss
+from mbct.boosting.score_line import fit_line
+from mbct.boosting.value_effects import fit_effects
 from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
@@ -19,6 +21,8 @@ from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress."""
+_CLEARLY = 3.0
+"""Standard errors by which effects of single values must be ahead of trees, which need fewer assumptions."""
 _LATELY = 3
 """Rounds within which a loss that falls must have fallen."""
 
@@ -162,11 +166,15 @@ def best_size(
 
 @dataclass(frozen=True)
 class Ensembles:
-    """The folds' ensembles with the lowest held-out loss, all that were tried, and the effects they start from."""
+    """The folds' ensembles with the lowest held-out loss, all that were tried, and what they start from.
+
+    ``base`` is the loss before anything is said.
+    """
 
     best: LockStep[FoldGrower]
     tried: list[LockStep[FoldGrower]]
-    effects: ValueEffects | None
+    effects: Effects | None
+    base: float
 
 
 def best_ensembles(
@@ -174,7 +182,8 @@ def best_ensembles(
 ) -> Ensembles:
     """:func:`best_size` of ensembles grown on parts of cells.
 
-    They start from effects of single values where those alone do better than the first trees do.
+    They start from a line in the log-odds where rows left out gain by it, and from effects of single values where those
+    are clearly ahead of the first trees.
     """
     mass = float(parts.count.sum())
 
@@ -184,24 +193,26 @@ def best_ensembles(
         return LockStep(folds, mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
-        effects = fit_effects(parts, options.n_folds, pool)
-        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds
+        line = fit_line(parts, options.n_folds, pool)
+        effects = fit_effects(parts, options.n_folds, pool, line)
+        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds if line is None else line.log_odds
         first = of_size(options.leaves[0], starts)
         left: list[LockStep[FoldGrower]] = []
         if effects is not None:
             first.run(pool, on_round, until=options.look_after(mass))
-            if effects.loss < first.loss:
-                left, starts = [first], effects.log_odds
+            ahead = held_out_gain(parts, first.held_out, effects.held_out(parts))
+            if ahead.value > _CLEARLY * ahead.standard_error:
+                left, starts, line = [first], effects.log_odds, effects
                 first = of_size(options.leaves[0], starts)
-            else:
-                effects = None
         best, tried = best_size(first, lambda leaves: of_size(leaves, starts), options, mass, pool, on_round)
         if best.n_trees and mass <= options.small_data:
             other = of_size(best.folds[0].growth.max_leaves, starts, honest=False)
             other.run(pool, on_round, beaten=_hopeless(best))
             tried.append(other)
             best = min(best, other, key=lambda found: found.loss)
-    return Ensembles(best, left + tried, effects)
+    everywhere = np.arange(len(parts.count), dtype=np.int32)
+    base = summed_log_loss(everywhere, parts.log_odds, parts.count, parts.label) / mass
+    return Ensembles(best, left + tried, line, base)
 
 
 def _hopeless(best: LockStep[FoldType]) -> Callable[[LockStep[FoldType]], bool]:
