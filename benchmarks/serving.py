@@ -23,6 +23,7 @@ NEEDED = ("psutil", "uvicorn", "httptools", "uvloop", "msgspec", "pyarrow")
 if absent := [name for name in NEEDED if find_spec(name) is None]:
     raise SystemExit(f"benchmarks/serving.py needs {', '.join(absent)}: pip install '.[bench]'")
 
+# Imported only now, so that what is absent is named first.
 import numpy as np  # noqa: E402
 
 from mbct.boosting.document import dump_document  # noqa: E402

@@ -12,7 +12,7 @@ from mbct.simulation import simulate
 mpl.use("Agg")
 mpl.rcParams.update({"svg.hashsalt": "mbct", "svg.fonttype": "path", "font.size": 10})
 
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt  # noqa: E402 - after the back end is chosen
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#e69f00", "#009e73", "#8a8a8a"

@@ -18,7 +18,7 @@ def kernel(function: Function) -> Function:
     return cast(Function, njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
-class _CompilationNote(Listener):  # type: ignore[misc]
+class _CompilationNote(Listener):  # type: ignore[misc]  # numba ships no types
     """Says once, on a terminal, that kernels are being compiled; kernels read from the cache are not announced."""
 
     told = False

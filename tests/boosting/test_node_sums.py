@@ -3,6 +3,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
+from mbct.binning.code_offsets import code_offsets
 from mbct.boosting.node_sums import stops, with_sums
 from mbct.cells import build_cells
 from mbct.engines.columns import read_columns
@@ -16,7 +17,7 @@ def test_sums_are_those_of_the_rows_before_each_tree():
     codes = encode(read_columns(data.frame), model.bins, data.p)
     cells = build_cells(codes, data.p, data.y, None, model.bins, "score")
     log_odds = cells.sums.logit / cells.sums.count
-    offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
+    offset = code_offsets(cells.n_codes)
     for tree in with_sums(cells, model.trees[:3]):
         assert tree.count[0] == pytest.approx(8_000)
         assert tree.label[0] == pytest.approx(data.y.sum())

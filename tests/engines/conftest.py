@@ -64,7 +64,7 @@ def awkward_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark() -> Iterator[Any]:
     """A local Spark session, started once and stopped at the end."""
     if shutil.which("java") is None:
-        pytest.skip("Java is missing: Spark is not tested here")
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
     session = (
         sql.SparkSession.builder.master("local[2]")

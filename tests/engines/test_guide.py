@@ -34,7 +34,7 @@ def _log(day: int) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("java") is None, reason="Java is missing: Spark is not tested here")
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: apt-get install default-jre-headless")
 def test_the_script_fits_refreshes_and_scores(tmp_path: Path) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'mbct[spark]'")
     found = re.search(r"```python\n(\"\"\"spark-submit calibrate\.py.*?)```", GUIDE.read_text(encoding="utf-8"), re.S)

@@ -25,7 +25,7 @@ Calibrate = Callable[[dict[str, Any]], float]
 def compile_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Calibrate]:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler found")
+        pytest.skip("no C compiler found: apt-get install gcc")
     folder = tmp_path_factory.mktemp("c")
     numbers = iter(range(10**6))
 
@@ -120,7 +120,7 @@ def test_the_whole_range_of_64_bits(compile_model: Any) -> None:
 def test_another_file_can_include_the_declarations(tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler found")
+        pytest.skip("no C compiler found: apt-get install gcc")
     model = random_model(1, n_features=1)
     (tmp_path / "model.c").write_text(str(export_model(model, "c")), encoding="ascii")
     (tmp_path / "main.c").write_text(

@@ -54,7 +54,7 @@ def test_the_examples_agree(
     np.testing.assert_allclose(in_sql, reference(model, clicks.to_dict("list")), rtol=1e-12)
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
-        pytest.skip("no C compiler found; the other examples ran")
+        pytest.skip("no C compiler found: apt-get install gcc; the other examples ran")
     Path("main.c").write_text(blocks("c"), encoding="ascii")
     subprocess.run([compiler, "-std=c99", "main.c", "model.c", "-o", "main", "-lm"], check=True)
     in_c = float(subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout)

@@ -18,7 +18,7 @@ from mbct.export import export_model
 def evaluator() -> Iterator[Any]:
     pypmml = pytest.importorskip("pypmml", reason="pypmml is not installed: pip install pypmml")
     if shutil.which("java") is None:
-        pytest.skip("the PMML evaluator needs Java")
+        pytest.skip("the PMML evaluator needs Java: apt-get install default-jre-headless")
     yield pypmml.Model
     pypmml.Model.close()
 

@@ -12,7 +12,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="playwright is no
 CHROMIUM = Path("/usr/bin/chromium")
 SIZES = [(390, "light"), (390, "dark"), (1400, "light"), (1400, "dark")]
 
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no browser at {CHROMIUM}: install chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no browser at {CHROMIUM}: apt-get install chromium")
 
 
 @dataclass

@@ -120,7 +120,7 @@ class Service:
 @pytest.fixture
 def redis_server(tmp_path):
     if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not installed (Debian package redis-server)")
+        pytest.skip("redis-server is not installed: apt-get install redis-server")
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     folder = tmp_path / "redis"
     folder.mkdir()

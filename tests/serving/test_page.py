@@ -18,7 +18,7 @@ def browser():
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )
     if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian package chromium)")
+        pytest.skip("chromium is not installed: apt-get install chromium")
     with playwright.sync_playwright() as running:
         opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield opened

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from mbct.boosting.distil import COMPACT, DistilOptions, distil, is_compact, smaller_than
+from mbct.boosting.effects import strongest
 from mbct.boosting.honest import HonestModel, boost_honest
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
@@ -104,12 +105,16 @@ def in_fewer(
 ) -> tuple[tuple[CalibrationTree, ...], float]:
     """The ensemble said again as ``size`` asks, and the share of its correction that is kept.
 
-    Effects of single values are few trees already and stay as they are, but in a compact model.
+    What was said before the trees is few trees already and stays as it is; a compact model keeps the strongest of it.
     """
     options = _distillation(model, size, spare_trees)
     if options is None:
         return model.trees, 1.0
-    kept = () if size == "compact" else model.effects
+    kept = model.effects
+    if size == "compact":
+        most = options.stages[-1]
+        kept = strongest(model.effects, most // 2, options.growth.max_leaves)
+        options = replace(options, stages=(most - len(kept),))
 
     def total_step(codes: CodeMatrix) -> FloatArray:
         return summed_steps(model.trees, codes, cells.n_codes)
@@ -164,8 +169,7 @@ def _sampling_shift(cells: Cells, negative_rate: float) -> float:
 def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
     """The trees with a constant added to every prediction's log-odds, by the first of them."""
     if trees:
-        first = trees[0]
-        return (replace(first, step=rounded(first.step + constant)), *trees[1:])
+        return (trees[0].shifted(constant), *trees[1:])
     total = cells.total
     count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
     leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)

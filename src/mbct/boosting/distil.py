@@ -1,28 +1,27 @@
 """Distillation: a large ensemble said again in few trees, so that rules, SQL and the cache stay small.
 
-The trees are grown on the ensemble's own probabilities, which carry no label noise, and their steps are then refitted
-jointly by Newton passes. How well they speak for the ensemble is measured on rows they were not grown on.
+The trees are grown on the ensemble's own probabilities, which carry no label noise, also of imagined rows where real
+ones are few, and their steps are then refitted jointly by Newton passes. How well they speak for the ensemble is
+measured on rows they were not grown on.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from mbct.boosting.lesson import Lesson, lesson_of
 from mbct.boosting.masks import summed_steps
 from mbct.boosting.newton import move, newton_sums
 from mbct.boosting.node_sums import stops, with_sums
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.stats.logodds import sigmoid
-from mbct.tree.honest_grower import HonestGrowth, grow_tree
+from mbct.tree.honest_grower import HonestGrowth, grow_honest
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
 
-_LEFT_OUT = 5
-"""One cell in five is left out of growth and measures the fidelity."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
 
@@ -35,7 +34,8 @@ class DistilOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
     ``least_fidelity``: below it at the last stage the ensemble is kept whole; below ``promising`` after the second
-    stage the rest is not tried. ``cycles``: how often each tree is grown anew beside all the others.
+    stage the rest is not tried. ``cycles``: how often each tree is grown anew beside all the others. Below
+    ``enough_cells`` rows are imagined beside the real ones.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
@@ -46,11 +46,18 @@ class DistilOptions:
     cycles: int = 0
     ridge: float = 1.0
     most_cells: int = 400_000
+    enough_cells: int = 100_000
     growth: HonestGrowth = DISTILLED_GROWTH
 
 
 COMPACT = DistilOptions(
-    stages=(8,), least_fidelity=0.0, passes=10, cycles=3, growth=replace(DISTILLED_GROWTH, rate=0.3)
+    stages=(8,),
+    least_fidelity=0.0,
+    passes=10,
+    cycles=3,
+    ridge=0.2,
+    enough_cells=200_000,
+    growth=DISTILLED_GROWTH._replace(rate=0.3, tau=0.2, min_curvature=1.0),
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 
@@ -63,8 +70,8 @@ def smaller_than(n_rules: int) -> DistilOptions | None:
 
 
 def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
-    """Whether there are at most so many trees, none with more leaves than a distilled one."""
-    return len(trees) <= most and all(len(tree.leaves) <= DISTILLED_GROWTH.max_leaves for tree in trees)
+    """Whether there are at most so many trees, with no more leaves than so many distilled ones."""
+    return len(trees) <= most and sum(len(tree.leaves) for tree in trees) <= most * DISTILLED_GROWTH.max_leaves
 
 
 @dataclass(frozen=True)
@@ -73,22 +80,6 @@ class Distilled:
 
     trees: tuple[CalibrationTree, ...]
     fidelity: float
-
-
-@dataclass(frozen=True)
-class _Lesson:
-    """Cells to learn from: codes, starting log-odds, mass, the ensemble's probability and expected positives."""
-
-    codes: CodeMatrix
-    start: FloatArray
-    count: FloatArray
-    target: FloatArray
-    label: FloatArray
-    grown_on: npt.NDArray[np.int32]
-    left_out: npt.NDArray[np.intp]
-    offset: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.bool_]
-    usable: npt.NDArray[np.int64]
 
 
 def distil(
@@ -106,7 +97,7 @@ def distil(
     all by default.
     """
     features = range(len(ordered)) if usable is None else usable
-    lesson = _lesson(cells, ordered, features, total_step, options.most_cells)
+    lesson = lesson_of(cells, ordered, features, total_step, options.most_cells, options.enough_cells)
     said = _Said(lesson, lesson.start + summed_steps(kept, lesson.codes, cells.n_codes), options)
     fidelity = 0.0
     for stage in options.stages:
@@ -125,7 +116,7 @@ def distil(
 class _Said:
     """What has been said so far: the few trees, where they send the cells, and the cells' log-odds after them."""
 
-    def __init__(self, lesson: "_Lesson", log_odds: FloatArray, options: DistilOptions):
+    def __init__(self, lesson: Lesson, log_odds: FloatArray, options: DistilOptions):
         self.lesson = lesson
         self.log_odds = log_odds
         self.options = options
@@ -148,7 +139,7 @@ class _Said:
 
     def grow_anew(self, on_tree: Callable[[int], None]) -> None:
         """Take each tree out in turn and grow another in its place, in full; then refit all."""
-        growth = replace(self.options.growth, rate=1.0)
+        growth = self.options.growth._replace(rate=1.0)
         for number, old in enumerate(self.trees):
             move(self.log_odds, -old.step, self.nodes[number])
             tree = _grow(self.lesson, self.log_odds, growth)
@@ -159,43 +150,17 @@ class _Said:
         self.refit()
 
 
-def _lesson(
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    usable: Sequence[int],
-    total_step: Callable[[CodeMatrix], FloatArray],
-    most: int,
-) -> _Lesson:
-    chosen = cells.select(np.arange(min(len(cells), most)))
-    start = chosen.sums.logit / chosen.sums.count
-    number = np.arange(len(chosen))
-    held = number % _LEFT_OUT == _LEFT_OUT - 1
-    target = sigmoid(start + total_step(chosen.codes))
-    return _Lesson(
-        chosen.codes,
-        start,
-        chosen.sums.count,
-        target,
-        chosen.sums.count * target,
-        np.flatnonzero(~held).astype(np.int32),
-        np.flatnonzero(held),
-        np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64),
-        np.array(ordered, dtype=np.bool_),
-        np.array(usable, dtype=np.int64),
-    )
-
-
-def _grow(lesson: _Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
+def _grow(lesson: Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
     gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, gradient)
-    grown = grow_tree(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
+    grown = grow_honest(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
     empty = np.zeros(len(grown.feature))
     step = rounded(grown.step * growth.rate)
     return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
 
 
 def _refitted(
-    lesson: _Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
+    lesson: Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
 ) -> CalibrationTree:
     """One Newton step on all of a tree's steps at once, towards the target; ``log_odds`` follow."""
     g, h = newton_sums(lesson.grown_on, node, log_odds, lesson.count, lesson.label, tree.n_nodes)
@@ -205,7 +170,7 @@ def _refitted(
     return replace(tree, step=step)
 
 
-def _fidelity(lesson: _Lesson, log_odds: FloatArray) -> float:
+def _fidelity(lesson: Lesson, log_odds: FloatArray) -> float:
     """1 − KL(ensemble ‖ distilled)/KL(ensemble ‖ base), over the cells left out."""
     rows = lesson.left_out
     whole = _divergence(lesson.target[rows], lesson.start[rows], lesson.count[rows])

@@ -8,10 +8,12 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mbct.boosting.effects import Effects
 from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.parts import Parts, summed_log_loss
-from mbct.boosting.value_effects import ValueEffects, fit_effects
-from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_tree, settle_rows
+from mbct.boosting.parts import Parts, held_out_gain, summed_log_loss
+from mbct.boosting.score_line import fit_line
+from mbct.boosting.value_effects import fit_effects
+from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
 from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree, rounded
@@ -19,6 +21,8 @@ from mbct.validation import FloatArray
 
 _LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress."""
+_CLEARLY = 3.0
+"""Standard errors by which effects of single values must be ahead of trees, which need fewer assumptions."""
 _LATELY = 3
 """Rounds within which a loss that falls must have fallen."""
 
@@ -44,7 +48,7 @@ class FoldGrower:
         features = np.sort(self.rng.permutation(parts.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
         gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, growth.honest, self.gradient)
-        tree = grow_tree(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
+        tree = grow_honest(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)
         self.trees.append(frozen_tree(tree, step, sums))
@@ -129,6 +133,7 @@ def fold_pool(n_threads: int, n_folds: int) -> ThreadPoolExecutor:
 
 
 def best_size(
+    first: LockStep[FoldType],
     of_size: Callable[[int], LockStep[FoldType]],
     options: HonestOptions,
     n_rows: float,
@@ -137,14 +142,17 @@ def best_size(
 ) -> tuple[LockStep[FoldType], list[LockStep[FoldType]]]:
     """The folds' ensembles of the tree size with the lowest held-out loss, and all that were tried.
 
-    Smaller trees are tried where little is to be learnt, larger ones where much is.
+    ``first`` has trees of the first size and may have been begun already. Smaller trees are tried where little is to be
+    learnt, larger ones where much is.
     """
-    tried: list[LockStep[FoldType]] = []
-    for leaves in options.leaves:
-        tried.append(of_size(leaves))
-        tried[-1].run(pool, on_round, until=options.look_after(n_rows))
+    look = options.look_after(n_rows)
+    tried = [first]
+    first.run(pool, on_round, until=look)
+    for leaves in options.leaves[1:]:
         if not tried[-1].still_falls:
             break
+        tried.append(of_size(leaves))
+        tried[-1].run(pool, on_round, until=look)
     *left, last = tried
     last.run(pool, on_round)
     if left and last.gain < options.much_more * left[-1].gain:
@@ -158,11 +166,15 @@ def best_size(
 
 @dataclass(frozen=True)
 class Ensembles:
-    """The folds' ensembles with the lowest held-out loss, all that were tried, and the effects they start from."""
+    """The folds' ensembles with the lowest held-out loss, all that were tried, and what they start from.
+
+    ``base`` is the loss before anything is said.
+    """
 
     best: LockStep[FoldGrower]
     tried: list[LockStep[FoldGrower]]
-    effects: ValueEffects | None
+    effects: Effects | None
+    base: float
 
 
 def best_ensembles(
@@ -170,7 +182,8 @@ def best_ensembles(
 ) -> Ensembles:
     """:func:`best_size` of ensembles grown on parts of cells.
 
-    They start from effects of single values where those alone do better than the first trees do.
+    They start from a line in the log-odds where rows left out gain by it, and from effects of single values where those
+    are clearly ahead of the first trees.
     """
     mass = float(parts.count.sum())
 
@@ -180,27 +193,26 @@ def best_ensembles(
         return LockStep(folds, mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
-        effects = fit_effects(parts, options.n_folds, pool)
-        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds
+        line = fit_line(parts, options.n_folds, pool)
+        effects = fit_effects(parts, options.n_folds, pool, line)
+        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds if line is None else line.log_odds
         first = of_size(options.leaves[0], starts)
         left: list[LockStep[FoldGrower]] = []
         if effects is not None:
             first.run(pool, on_round, until=options.look_after(mass))
-            if effects.loss < first.loss:
-                left, starts = [first], effects.log_odds
+            ahead = held_out_gain(parts, first.held_out, effects.held_out(parts))
+            if ahead.value > _CLEARLY * ahead.standard_error:
+                left, starts, line = [first], effects.log_odds, effects
                 first = of_size(options.leaves[0], starts)
-            else:
-                effects = None
-        begun = {options.leaves[0]: first}
-        best, tried = best_size(
-            lambda leaves: begun.pop(leaves, None) or of_size(leaves, starts), options, mass, pool, on_round
-        )
+        best, tried = best_size(first, lambda leaves: of_size(leaves, starts), options, mass, pool, on_round)
         if best.n_trees and mass <= options.small_data:
             other = of_size(best.folds[0].growth.max_leaves, starts, honest=False)
             other.run(pool, on_round, beaten=_hopeless(best))
             tried.append(other)
             best = min(best, other, key=lambda found: found.loss)
-    return Ensembles(best, left + tried, effects)
+    everywhere = np.arange(len(parts.count), dtype=np.int32)
+    base = summed_log_loss(everywhere, parts.log_odds, parts.count, parts.label) / mass
+    return Ensembles(best, left + tried, line, base)
 
 
 def _hopeless(best: LockStep[FoldType]) -> Callable[[LockStep[FoldType]], bool]:

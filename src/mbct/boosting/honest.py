@@ -5,20 +5,22 @@ is to be gained it is the identity.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from mbct.boosting.effects import Effects, effect_trees
 from mbct.boosting.fold_growth import Ensembles, best_ensembles
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
 from mbct.boosting.node_sums import with_sums
 from mbct.boosting.parts import Parts, held_out_gain, parts_of
+from mbct.boosting.score_line import line_beyond_chance
 from mbct.boosting.trace import FitTrace, RoundRecord
-from mbct.boosting.value_effects import effect_trees
+from mbct.boosting.value_effects import refitted
 from mbct.cells.cells import Cells
 from mbct.stats.logodds import sigmoid
-from mbct.tree.model import CalibrationTree, rounded
+from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000
@@ -61,12 +63,21 @@ def boost_honest(
     parts = parts_of(cells, ordered, features, options.n_folds, options.seed)
     found = best_ensembles(parts, options, n_threads, on_round)
     trust = held_out_gain(parts, parts.log_odds, found.best.held_out).trust
-    base = found.tried[0].base
-    rounds = tuple(RoundRecord(i, base, each.loss, each is found.best) for i, each in enumerate(found.tried))
+    rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
     trace = FitTrace("log loss, held out", (), rounds)
     if trust == 0.0:
-        return HonestModel((), (), trace)
+        return HonestModel(_line_alone(parts, cells), (), trace)
     return _mean_of_folds(found, trust, parts, cells, options, trace)
+
+
+def _line_alone(parts: Parts, cells: Cells) -> Trees:
+    """Where trees are not trusted, a line in the log-odds may still be told from chance: it has two numbers only."""
+    sure = line_beyond_chance(parts)
+    if sure is None:
+        return ()
+    line = sure.line
+    trees = effect_trees(line.features, sure.trust * line.steps[0], sure.trust * line.constants[0], parts)
+    return tuple(with_sums(cells, trees))
 
 
 def _mean_of_folds(
@@ -80,19 +91,25 @@ def _mean_of_folds(
     best, factor = found.best, trust / options.n_folds
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds)
     folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
-    effects = () if found.effects is None else effect_trees(found.effects, trust, parts)
+    grown = tuple(tree for trees in folds for tree in trees)
+    effects = _effects_on_all(found.effects, trust, parts, grown) if found.effects is not None else ()
     codes = parts.codes[:_RECENTRE_ON]
     n_codes = np.diff(parts.offset).tolist()
     steps = np.array([options.n_folds * summed_steps(trees, codes, n_codes) for trees in folds])
     if found.effects is not None:
         for fold, step in enumerate(steps):
             step += trust * found.effects.step_of(fold, codes, parts.offset)
-    grown = tuple(tree for trees in folds for tree in trees)
     total = summed_steps(effects + grown, codes, n_codes)
     centre = _centre(parts.log_odds[: len(codes)], parts.count[: len(codes)], steps, total)
     if effects:
-        return HonestModel(tuple(with_sums(cells, _moved(effects, centre))), grown, trace)
-    return HonestModel((), _moved(grown, centre), trace)
+        return HonestModel(tuple(with_sums(cells, (effects[0].shifted(centre), *effects[1:]))), grown, trace)
+    return HonestModel((), (grown[0].shifted(centre), *grown[1:]), trace)
+
+
+def _effects_on_all(effects: Effects, trust: float, parts: Parts, grown: Trees) -> Trees:
+    """What was said before the trees, fitted on all rows beside them."""
+    steps, constant = refitted(effects, parts, summed_steps(grown, parts.codes, np.diff(parts.offset).tolist()))
+    return effect_trees(effects.features, trust * steps, trust * constant, parts)
 
 
 def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: FloatArray) -> float:
@@ -103,8 +120,3 @@ def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: Floa
         q = sigmoid(start + total + centre)
         centre += (target - float(np.sum(count * q))) / float(np.sum(count * q * (1.0 - q)))
     return centre
-
-
-def _moved(trees: Trees, centre: float) -> Trees:
-    """The trees with a constant added to every step of the first."""
-    return (replace(trees[0], step=rounded(trees[0].step + centre)), *trees[1:])

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from mbct.boosting.fold_growth import LockStep, best_size, fold_pool
 from mbct.boosting.honest_options import HonestOptions
+from mbct.boosting.node_sums import stops
 from mbct.boosting.parts import Gain, gain_of_rows
 from mbct.cells.group import CodeMatrix
-from mbct.tree.honest_grower import frozen_tree, grow_tree, settle_rows
+from mbct.tree.honest_grower import frozen_tree, grow_honest, settle_rows
 from mbct.tree.honest_histogram import gradients
-from mbct.tree.masks import stops_of_rows
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
@@ -66,7 +66,6 @@ class JointFold:
         self.growth = options.growth(max_leaves, float(rows.count.sum()))
         self.grown_on = np.flatnonzero(rows.fold != fold).astype(np.int32)
         self.left_out = np.flatnonzero(rows.fold == fold)
-        self.all_rows = np.arange(len(rows.count), dtype=np.int32)
         self.log_odds = rows.log_score.copy()
         self.gradient = np.zeros((len(rows.count), 4), dtype=np.float32)
         self.rng = np.random.default_rng([options.seed, fold, max_leaves])
@@ -94,13 +93,11 @@ class JointFold:
         positive = rows.count * (rows.label == k)
         log_odds = _against_the_rest(self.log_odds, k)
         gradients(self.grown_on, log_odds, rows.count, positive, seed, True, self.gradient)
-        tree = grow_tree(rows.codes, self.gradient, self.grown_on, rows.offset, rows.ordered, features, growth)
+        tree = grow_honest(rows.codes, self.gradient, self.grown_on, rows.offset, rows.ordered, features, growth)
         step = tree.step * growth.rate
         sums = settle_rows(tree, step, self.gradient, rows.count, positive, log_odds)
         self.trees[k].append(frozen_tree(tree, step, sums))
-        moved[:, k] += step[
-            stops_of_rows(rows.codes, self.all_rows, tree.feature, tree.table_start, tree.table, rows.offset)
-        ]
+        moved[:, k] += step[stops(self.trees[k][-1], rows.codes, rows.offset)]
 
 
 def boost_joint(
@@ -113,7 +110,7 @@ def boost_joint(
         return LockStep([JointFold(rows, fold, leaves, options) for fold in range(options.n_folds)], mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
-        best, _ = best_size(of_size, options, mass, pool, on_round)
+        best, _ = best_size(of_size(options.leaves[0]), of_size, options, mass, pool, on_round)
     shrinkage = _held_out_gain(rows, best.held_out).trust if best.n_trees else 0.0
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds) if shrinkage > 0.0 else 0
     factor = shrinkage / options.n_folds

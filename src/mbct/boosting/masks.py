@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
 from mbct.stats.logodds import EPSILON
@@ -54,7 +55,7 @@ def masks_of_trees(
 ) -> LeafMasks | None:
     """The masks of trees whose features have so many codes each; None where they would need too much memory."""
     n_codes = np.array(codes_of, dtype=np.int64)
-    first_row = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
+    first_row = code_offsets(n_codes)
     stops = [stops_of_tree(tree.feature, tree.table_start, tree.table, n_codes) for tree in trees]
     n_groups = sum(-(-len(nodes) // WORD) for nodes in stops)
     # Two types alone: each is compiled once, and a model swapped in should find its kernel ready.
@@ -115,7 +116,16 @@ def _total_steps(
 
 
 @kernel
-def _reach(codes, i, n_features, first_row, words, first, width, reachable) -> None:  # type: ignore[no-untyped-def]
+def _reach(
+    codes: CodeMatrix,
+    i: int,
+    n_features: int,
+    first_row: npt.NDArray[np.int64],
+    words: WordArray,
+    first: int,
+    width: int,
+    reachable: WordArray,
+) -> None:
     """The words of a row's codes joined by AND."""
     row = words[first_row[0] + codes[i, 0], first : first + width]
     for g in range(width):

@@ -23,6 +23,7 @@ from mbct.boosting.rules import Rule, rules, to_text
 from mbct.cells.group import CodeMatrix
 from mbct.errors import ModelFileError
 from mbct.stats.logodds import logit, sigmoid
+from mbct.tree.masks import WORD
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
@@ -72,6 +73,8 @@ class CalibrationEnsemble:
     @cached_property
     def masks(self) -> LeafMasks | None:
         """The ensemble as leaf masks; None where walking is faster."""
+        if sum(-(-len(tree.leaves) // WORD) for tree in self.trees) > _MOST_WORDS * len(self.trees):
+            return None
         masks = compile_masks(self)
         return None if masks is None or len(masks.steps) > _MOST_WORDS * len(self.trees) else masks
 

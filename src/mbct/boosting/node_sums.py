@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.stats.logodds import sigmoid
@@ -23,7 +24,7 @@ def stops(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64
 def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[CalibrationTree]:
     """The trees with the sums of all cells in each node; an inner node's step is the mean of those below it."""
     log_odds = cells.sums.logit / cells.sums.count
-    offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
+    offset = code_offsets(cells.n_codes)
     finished = []
     for tree in trees:
         node = stops(tree, cells.codes, offset)

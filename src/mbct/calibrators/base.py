@@ -15,7 +15,7 @@ from mbct.errors import DataError
 from mbct.validation import FloatArray
 
 
-class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types
     """Base of all calibrators: ``fit``, ``predict_proba``, ``calibrate``, ``predict``, ``save``.
 
     A method defines ``_fit``, ``_calibrate``, ``_state`` and ``_restore``.

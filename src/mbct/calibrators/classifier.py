@@ -28,7 +28,7 @@ _SCORE_BITS = 36
 RowArray = npt.NDArray[np.intp]
 
 
-class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Any classifier with one calibrator behind it, which sees the features and the classifier's probability.
 
     ``cv`` folds give every row a probability from a classifier that has not seen it; one calibrator is fitted on

@@ -35,7 +35,7 @@ class ManyScores(Calibrator):
     others, on (1 − p, p). A method defines ``_fit_classes`` and ``_calibrate_classes``.
     """
 
-    score: str | int | Sequence[str | int] | None  # type: ignore[assignment]
+    score: str | int | Sequence[str | int] | None  # type: ignore[assignment]  # K columns, where the base has one
     classes: Sequence[Any] | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
@@ -58,7 +58,7 @@ class ManyScores(Calibrator):
         if len(np.unique(code[counted])) < 2:
             raise DataError(f"{label_name} has a single class: at least two are needed; widen the sample")
         self._fit_classes(rows.take(counted), code[counted], weight[counted])
-        self._remember(names, columns.names)  # type: ignore[arg-type]
+        self._remember(names, columns.names)  # type: ignore[arg-type]  # K names, where the base has one
         self.classes_ = classes
         return self
 

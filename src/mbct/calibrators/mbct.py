@@ -224,7 +224,7 @@ class MBCTCalibrator(Calibrator):
         self.bounds_ = bounds_of_tree(self.model_, total, self.negative_rate)
 
     def _wishes(self) -> Wishes:
-        return Wishes(self.size, self.order, self.negative_rate)  # type: ignore[arg-type]
+        return Wishes(self.size, self.order, self.negative_rate)  # type: ignore[arg-type]  # Wishes checks the strings
 
     def _overrides(self) -> dict[str, Any]:
         self._wishes()

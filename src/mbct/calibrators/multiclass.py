@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.binning.features import FeatureBins
 from mbct.binning.fit import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.boosting.honest_options import HonestOptions
@@ -139,7 +140,7 @@ class MulticlassCalibrator(ManyScores):
             spread.count,
             joined.label[spread.cell].astype(np.intp),
             spread.fold,
-            np.concatenate([[0], np.cumsum(self.bins_.n_codes)]).astype(np.int64),
+            code_offsets(self.bins_.n_codes),
             np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
         )
 

@@ -98,7 +98,7 @@ def _metrics(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str
         "Brier": float(brier(late, prediction)),
         "AUC": float(auc(late, prediction)),
         "ECE": float(ece(late, prediction)),
-        "MVCE": float(mvce(late, prediction)),
+        "MVCE, shuffled": float(mvce(late, prediction)),
         "error by carrier": float(field_ece(late, prediction, field=carrier)),
     }
 

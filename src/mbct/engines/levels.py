@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.engines.engine import Frame
 from mbct.engines.expressions import cell_sums
 from mbct.engines.rows import P, W, Y, code_column
@@ -36,7 +37,7 @@ class EngineLevels:
     def __init__(self, coded: LazySource, n_codes: tuple[int, ...]):
         self.engine = coded.engine
         self.n_codes = n_codes
-        self.offset = np.concatenate([[0], np.cumsum(n_codes)]).astype(np.int64)
+        self.offset = code_offsets(n_codes)
         self.codes = [code_column(j) for j in range(len(n_codes))]
         self.frame = self.engine.keep(coded.frame.with_columns(nw.lit(0).cast(nw.Int32).alias(_NODE)))
         self.moved: set[int] = set()

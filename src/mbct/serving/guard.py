@@ -11,6 +11,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from mbct.serving.options import Limits
 
 
+# AutoHTTPProtocol is a variable to mypy: uvicorn sets it to the parser that is installed.
 class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """One connection; it is closed where headers come too slowly or without end."""
 

@@ -62,7 +62,7 @@ class Problem(Exception):  # noqa: N818 - the name of RFC 9457
         return Reply(body, PROBLEM, self.status, self.headers)
 
 
-class ClientGone(Exception):  # noqa: N818
+class ClientGone(Exception):  # noqa: N818 - an event, which ends the request, not an error of ours
     """The client closed the connection before its request was complete."""
 
 

@@ -1,7 +1,7 @@
 """Counters of the service in Prometheus' text format."""
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -16,7 +16,7 @@ class Metrics:
     def __init__(self, unseen_labels: int) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
         self.latency: dict[str, list[int]] = {}
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.rows = 0
         self.score_sum = 0.0
         self.calibrated_sum = 0.0
@@ -32,7 +32,7 @@ class Metrics:
         if histogram is None:
             histogram = self.latency[route] = [0] * (len(BUCKETS) + 1)
         histogram[bisect_left(BUCKETS, seconds)] += 1
-        self.seconds[route] += seconds  # type: ignore[assignment]
+        self.seconds[route] += seconds
 
     def count_rows(self, rows: int, score_sum: float, calibrated_sum: float) -> None:
         """Count scored rows and their mean before and after."""

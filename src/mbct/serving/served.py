@@ -117,6 +117,7 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
     fields = [f"f{j}" for j in range(len(value_types))]
     rename = dict(zip(fields, model.bins.names, strict=True))
     row = msgspec.defstruct("Row", list(zip(fields, value_types, strict=True)), rename=rename, frozen=True, gc=False)
+    # Here and below, types that are made at run time, from the model's features, are no types to mypy.
     lists = [list[value_type] for value_type in value_types]  # type: ignore[valid-type]
     columns = msgspec.defstruct("Columns", list(zip(fields, lists, strict=True)), rename=rename, frozen=True)
     unset = msgspec.UNSET

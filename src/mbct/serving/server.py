@@ -96,12 +96,12 @@ def _start_error(problem: str) -> Exception:
 
 
 def _server(uvicorn: Any, config: Any) -> Any:
-    class Server(uvicorn.Server):  # type: ignore[misc]
+    class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is imported late, so Any
         """Ends with status 0 after a drain, where uvicorn would raise the signal once more."""
 
         should_exit: bool
 
-        def handle_exit(self, sig: int, frame: Any) -> None:  # noqa: ARG002
+        def handle_exit(self, sig: int, frame: Any) -> None:  # noqa: ARG002 - uvicorn's signature
             self.force_exit = bool(self.should_exit)
             self.should_exit = True
 
@@ -127,7 +127,7 @@ def _log_to_stderr() -> None:
 
 def _uvicorn() -> Any:
     try:
-        import msgspec  # noqa: F401
+        import msgspec  # noqa: F401 - only to see whether it is there
         import uvicorn
     except ImportError as error:
         raise MissingDependencyError("the service needs uvicorn and msgspec: pip install 'mbct[serve]'") from error

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.jit import kernel
@@ -122,7 +123,7 @@ class CellSource:
 
     def __init__(self, cells: Cells, n_threads: int, *, numbered: bool = False):
         self.n_codes = cells.n_codes
-        self.offset = np.concatenate([[0], np.cumsum(cells.n_codes)]).astype(np.int64)
+        self.offset = code_offsets(cells.n_codes)
         self.cells = in_node_order(cells, max(n_threads, 1), numbered=numbered)
         self.histograms = np.empty((0, int(self.offset[-1]), N_SUMS))
         self._back_to_root()

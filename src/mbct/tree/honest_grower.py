@@ -1,6 +1,5 @@
 """Best-first growth of a binary tree by cross-fitted gain, as one kernel that lets other threads run."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ STEP_LIMIT = 4.0
 """No leaf moves the log-odds by more than this before the rate is applied."""
 
 
-@dataclass(frozen=True)
-class HonestGrowth:
+class HonestGrowth(NamedTuple):
     """Leaves, shrinkage τ to the parent, least curvature of a child, rate η; ``honest`` ranks by cross-fitted gain."""
 
     max_leaves: int = 15
@@ -76,9 +74,7 @@ def _allocate(n_nodes: int, n_codes: int) -> _Nodes:
 
 
 @kernel
-def _measure(
-    nodes: _Nodes, node: int, parent: int, histogram: FloatArray, tau: float, rate: float, honest: bool
-) -> None:
+def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growth: HonestGrowth) -> None:
     """Step of a node, its steps without each half, and its gain unsplit, from the histogram of any one feature."""
     g = np.zeros(2)
     h = np.zeros(2)
@@ -87,18 +83,18 @@ def _measure(
             g[half] += histogram[c, 2 * half]
             h[half] += histogram[c, 2 * half + 1]
     above = nodes.step[parent] if parent >= 0 else 0.0
-    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, tau)
+    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.tau)
     nodes.step[node] = step
     nodes.curvature[node] = h[0] + h[1]
-    if not honest:
-        nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], rate)
+    if not growth.honest:
+        nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], growth.rate)
         return
     nodes.gain[node] = 0.0
     for half in range(2):
         above_half = nodes.half_step[parent, half] if parent >= 0 else 0.0
-        k = shrunk_step(g[half], h[half], above_half, tau)
+        k = shrunk_step(g[half], h[half], above_half, growth.tau)
         nodes.half_step[node, half] = k
-        nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], rate)
+        nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], growth.rate)
 
 
 @kernel
@@ -109,19 +105,24 @@ def _search(
     features: npt.NDArray[np.int64],
     offset: npt.NDArray[np.int64],
     ordered: npt.NDArray[np.bool_],
-    tau: float,
-    min_curvature: float,
-    rate: float,
-    honest: bool,
+    growth: HonestGrowth,
     scratch: npt.NDArray[np.uint8],
 ) -> None:
     """Best feature and cut of a node."""
-    if nodes.curvature[node] < 2.0 * min_curvature:
+    if nodes.curvature[node] < 2.0 * growth.min_curvature:
         return
     for j in features:
         part = histogram[offset[j] : offset[j + 1]]
         score = search_feature(
-            part, ordered[j], honest, nodes.step[node], nodes.half_step[node], tau, min_curvature, rate, scratch
+            part,
+            ordered[j],
+            growth.honest,
+            nodes.step[node],
+            nodes.half_step[node],
+            growth.tau,
+            growth.min_curvature,
+            growth.rate,
+            scratch,
         )
         if score <= NO_SPLIT:
             continue
@@ -166,46 +167,19 @@ def _partition(
     return int(write)
 
 
-def grow_tree(
+@kernel
+def grow_honest(
     codes: CodeMatrix,
     gradient: GradientArray,
-    rows: npt.NDArray[np.int32],
+    grown_on: npt.NDArray[np.int32],
     offset: npt.NDArray[np.int64],
     ordered: npt.NDArray[np.bool_],
     features: npt.NDArray[np.int64],
     growth: HonestGrowth,
 ) -> GrownTree:
-    """Grow one tree on ``rows``, which stay in their order, by the chosen ``features``."""
-    return grow_honest(
-        codes,
-        gradient,
-        rows.copy(),
-        offset,
-        ordered,
-        features,
-        growth.max_leaves,
-        growth.tau,
-        growth.min_curvature,
-        growth.rate,
-        growth.honest,
-    )
-
-
-@kernel
-def grow_honest(
-    codes: CodeMatrix,
-    gradient: GradientArray,
-    rows: npt.NDArray[np.int32],
-    offset: npt.NDArray[np.int64],
-    ordered: npt.NDArray[np.bool_],
-    features: npt.NDArray[np.int64],
-    max_leaves: int,
-    tau: float,
-    min_curvature: float,
-    rate: float,
-    honest: bool,
-) -> GrownTree:
-    """Grow one tree on ``rows`` (reordered in place), always splitting the leaf that gains most."""
+    """Grow one tree on the rows ``grown_on`` by the chosen ``features``, always splitting the leaf that gains most."""
+    max_leaves = growth.max_leaves
+    rows = grown_on.copy()
     widest = 0
     for j in range(len(offset) - 1):
         widest = max(widest, offset[j + 1] - offset[j])
@@ -216,14 +190,14 @@ def grow_honest(
     first, last = offset[features[0]], offset[features[0] + 1]
     nodes.end[0] = len(rows)
     add_rows(codes, gradient, features, rows, offset, histograms[0])
-    _measure(nodes, 0, -1, histograms[0, first:last], tau, rate, honest)
+    _measure(nodes, 0, -1, histograms[0, first:last], growth)
     if max_leaves > 1:
-        _search(nodes, 0, histograms[0], features, offset, ordered, tau, min_curvature, rate, honest, scratch)
+        _search(nodes, 0, histograms[0], features, offset, ordered, growth, scratch)
     n_nodes = 1
     n_leaves = 1
     while n_leaves < max_leaves:
         node = _most_promising(nodes, n_nodes)
-        if node < 0 or (not honest and nodes.score[node] <= 0.0):
+        if node < 0 or (not growth.honest and nodes.score[node] <= 0.0):
             break
         middle = _partition(nodes, node, codes, rows, buffer)
         left, right = n_nodes, n_nodes + 1
@@ -242,21 +216,9 @@ def grow_honest(
         subtract(kept, fresh, features, offset)
         for child in (left, right):
             histogram = histograms[nodes.slot[child]]
-            _measure(nodes, child, node, histogram[first:last], tau, rate, honest)
+            _measure(nodes, child, node, histogram[first:last], growth)
             if n_leaves < max_leaves:
-                _search(
-                    nodes,
-                    child,
-                    histogram,
-                    features,
-                    offset,
-                    ordered,
-                    tau,
-                    min_curvature,
-                    rate,
-                    honest,
-                    scratch,
-                )
+                _search(nodes, child, histogram, features, offset, ordered, growth, scratch)
     return _freeze(nodes, n_nodes, rows, offset)
 
 

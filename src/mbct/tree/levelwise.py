@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mbct.binning.code_offsets import code_offsets
 from mbct.stats.closed_form import closed_form_mvce
 from mbct.tree.histogram import COUNT, LABEL, N_SUMS, PRED
 from mbct.tree.model import CalibrationTree, IntArray, rounded
@@ -132,7 +133,7 @@ def grow_level_wise(
     on_split: Callable[[GrownSplit], None] = lambda _: None,
 ) -> tuple[CalibrationTree, float]:
     """Grow one tree; returns it with the loss of all rows under it. Rows are left at their leaves."""
-    offset = np.concatenate([[0], np.cumsum(source.n_codes)]).astype(np.int64)
+    offset = code_offsets(source.n_codes)
     at_root = source.level_sums([0])
     growing = _Growing(at_root[0, : offset[1]].sum(axis=0))
     level = np.zeros(1, np.int64)

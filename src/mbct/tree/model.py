@@ -4,7 +4,7 @@ Node 0 is the root. An inner node looks a row's code up in its table, which name
 a value that no training row had at this node keeps the node's own step.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -71,15 +71,11 @@ class CalibrationTree:
 
     def rescaled(self, factor: float) -> Self:
         """The tree with every step multiplied by ``factor``."""
-        return type(self)(
-            self.feature,
-            self.table_start,
-            self.table,
-            rounded(self.step * factor),
-            self.count,
-            self.label,
-            self.pred,
-        )
+        return replace(self, step=rounded(self.step * factor))
+
+    def shifted(self, constant: float) -> Self:
+        """The tree with ``constant`` added to every step."""
+        return replace(self, step=rounded(self.step + constant))
 
     def to_dict(self, n_codes: tuple[int, ...]) -> dict[str, Any]:
         """Plain JSON: columns of the nodes, and for each inner node its children with runs of codes."""
@@ -159,7 +155,9 @@ def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
     >>> rounded(np.array([1.00000000012345, 0.0, -2e-20])).tolist()
     [1.0, 0.0, -2e-20]
     """
-    return np.array([float(f"{value:.{digits}g}") for value in np.atleast_1d(values)], dtype=np.float64)
+    listed = np.atleast_1d(values).tolist()
+    # One text of all numbers takes half the time of one text each.
+    return np.array((f" %.{digits}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
 
 
 def _runs(codes: list[int]) -> list[list[int]]:

@@ -77,7 +77,7 @@ def postgres() -> Iterator[Any]:
     found = shutil.which("initdb")
     folder = programs[-1] if programs else Path(found).parent if found else None
     if folder is None:
-        pytest.skip("PostgreSQL is not installed (Debian package postgresql)")
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
     home = Path(tempfile.mkdtemp(prefix="mbct-pg-"))
     user = "postgres" if os.getuid() == 0 else None
     try:
@@ -117,7 +117,7 @@ def score_in_postgres(postgres: Any) -> Score:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
     if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
+        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
     folder = tmp_path_factory.mktemp("spark")
     builder = sql.SparkSession.builder.master("local[1]").appName("mbct-tests")
     configuration = {

@@ -50,8 +50,8 @@ def run_day(
     return Day(*_run(views.candidate, ranked_by, views.luck < truth, bid, budget, pricing == "first-price", RESERVE))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _run(  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]  # numba ships no types
+def _run(  # type: ignore[no-untyped-def]  # numba infers them
     candidate, ranked_by, would_click, bid, budget, first_price: bool, reserve: float
 ):
     n = len(candidate)

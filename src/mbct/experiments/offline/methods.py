@@ -40,6 +40,7 @@ class Calibrator(Protocol):
 def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
     """Every method by name, unfitted."""
     named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score=SCORE)}
+    # mypy cannot infer a lambda that binds a loop's value by default, which late binding asks for.
     named |= {name: lambda name=name: make(name, score=SCORE) for name in COMPETITORS}  # type: ignore[misc]
     named |= {model: lambda loss=loss: printed_mbct(case, loss) for loss, model in LOSSES.items()}  # type: ignore[misc]
     named[ONE_TREE] = lambda: printed_mbct(case, "mvce", max_trees=1)

@@ -1,0 +1,32 @@
+import numpy as np
+
+from mbct.tree.model import CalibrationTree
+
+
+def a_split(*steps: float) -> CalibrationTree:
+    """A root of three codes, one of which stops there, and two leaves."""
+    return CalibrationTree(
+        np.array([0, -1, -1], np.int32),
+        np.array([0, 3, 3]),
+        np.array([1, 2, -1], np.int32),
+        np.array(steps),
+        np.array([10.0, 6.0, 3.0]),
+        np.array([4.0, 3.0, 1.0]),
+        np.array([5.0, 2.0, 2.0]),
+    )
+
+
+def test_a_shift_moves_every_row_by_the_constant_and_nothing_else():
+    tree = a_split(0.25, -0.5, 1.0)
+    moved = tree.shifted(0.125)
+    assert moved.step.tolist() == [0.375, -0.375, 1.125]
+    assert tree.step.tolist() == [0.25, -0.5, 1.0]
+    codes = np.array([[0], [1], [2]], np.uint8)
+    np.testing.assert_array_equal(moved.step[moved.apply(codes)], tree.step[tree.apply(codes)] + 0.125)
+    assert moved.to_dict((3,)) == {**tree.to_dict((3,)), "step": [0.375, -0.375, 1.125]}
+
+
+def test_shifted_and_rescaled_steps_keep_nine_digits():
+    tree = a_split(0.0, 1.0, 2.0)
+    assert tree.shifted(1 / 3).step.tolist() == [0.333333333, 1.33333333, 2.33333333]
+    assert tree.rescaled(1 / 3).step.tolist() == [0.0, 0.333333333, 0.666666667]
