@@ -27,6 +27,12 @@ from mbct.stats.sums import Sums
 MOST_GROUPS = 500_000
 """Raw groups brought into memory: so few that no number among them has too many values to be cut exactly."""
 
+_LOOKED_AT = 200_000
+"""Rows at the beginning from which it is guessed how many groups all of them make."""
+_FEW = 0.25
+"""Share of distinct ones among those rows up to which the guess is that there are few; it can only fall later on,
+unless the rows are sorted."""
+
 
 def raw_value(name: str, dtype: DType, *, by_value: bool) -> nw.Expr:
     """A feature as it is, but for what engines tell apart and bins do not: NaN is null, −0 is 0."""
@@ -73,10 +79,17 @@ class RawGroups:
         """About how many groups there are."""
         return self.rows.source.engine.count_distinct(self.frame, self.keys)
 
-    def cells(self) -> tuple[FeatureBins, Cells]:
-        """Bins, and cells in canonical order."""
+    def look_few(self) -> bool:
+        """Whether the first rows repeat each other so often that it is worth grouping all rows without counting."""
+        seen = min(_LOOKED_AT, self.rows.n_rows)
+        return self.rows.source.engine.count_distinct(self.frame.head(seen), self.keys) <= _FEW * seen
+
+    def cells(self, most_groups: int) -> tuple[FeatureBins, Cells] | None:
+        """Bins, and cells in canonical order; None where there are more groups than ``most_groups``."""
         with progress("grouping rows"):
-            groups = self.rows.source.engine.collect(_grouped(self.frame, self.keys))
+            groups = self.rows.source.engine.collect(_grouped(self.frame, self.keys).head(most_groups + 1))
+        if len(groups) > most_groups:
+            return None
         columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
         sums = Sums(**columns, logit=np.full(len(groups), np.nan))
         fitted: list[Bins] = [self.bins_of_score]

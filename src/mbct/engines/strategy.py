@@ -93,11 +93,17 @@ def _from_raw(
 ) -> tuple[FeatureBins, Cells] | None:
     """Cells by way of raw values, read once: grouped where they are few, else row by row; None where neither fits."""
     groups = RawGroups.of(rows, score, features, by_value, options)
+    fits, most_groups = rows.n_rows <= 2 * most_cells, min(MOST_GROUPS, most_cells)
+    grouped = groups.cells(most_groups) if fits and groups.look_few() else None
+    if grouped is not None:
+        return grouped
     n_groups = groups.estimate()
     worth_joining = n_groups <= _WORTH_JOINING * rows.n_rows
-    if worth_joining and n_groups <= min(MOST_GROUPS, most_cells):
-        return groups.cells()
-    if insist or not rows.source.engine.streams or not _WORTH_ESTIMATING <= rows.n_rows <= 2 * most_cells:
+    if worth_joining and n_groups <= most_groups:
+        grouped = groups.cells(most_groups)
+    if grouped is not None:
+        return grouped
+    if insist or not fits or rows.n_rows < _WORTH_ESTIMATING or not rows.source.engine.streams:
         return None
     # Cut numbers have fewer codes than values.
     join = worth_joining or len(by_value) < len(features)

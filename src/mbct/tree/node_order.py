@@ -19,7 +19,7 @@ from mbct.validation import FloatArray
 
 _SEGMENT = 1 << 17
 """Cells of one node that one thread takes at a time. Fixed, so that sums never depend on the number of threads."""
-_WORTH_THREADS = 20_000
+_WORTH_THREADS = 100_000
 """Cells from which on work is shared out."""
 _WORD = 8
 """Bytes: codes are moved by words."""
