@@ -3,6 +3,7 @@
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from mbct.engines.factorize import factorize
@@ -28,3 +29,23 @@ def test_texts_of_polars_with_missing_ones():
     values, position = factorize(nw.from_native(column, series_only=True))
     assert [values[i] for i in position] == column.to_list()
     assert len(values) == 4
+
+
+def test_texts_of_arrow_with_missing_ones():
+    column = pa.chunked_array([["x", None], ["y", "x", ""]])
+    values, position = factorize(nw.from_native(column, series_only=True))
+    assert [values[i] for i in position] == column.to_pylist()
+    assert len(values) == 4
+
+
+@pytest.mark.parametrize(
+    "make", [lambda v: pa.chunked_array([v]), lambda v: pl.Series("a", v)], ids=["arrow", "polars"]
+)
+def test_large_integers_beside_missing_ones_keep_their_digits(make):
+    """As floats, which numpy makes of integers with missing ones, 2⁵³ and 2⁵³ + 1 are the same."""
+    listed = [2**53, None, 2**53 + 1, 2**53, -5]
+    values, position = factorize(nw.from_native(make(listed), series_only=True))
+    assert [values[i] for i in position] == listed
+    assert len(values) == 4
+    nothing, _ = factorize(nw.from_native(make([None, None]), series_only=True))
+    assert len(nothing) == 1

@@ -118,7 +118,9 @@ def _with_width_code(frame: Frame, n_bins: int) -> Frame:
     """
     near, p = nw.col(_NEAR), nw.col(P)
     beside = frame.with_columns((p * float(n_bins)).cast(nw.Int32).alias(_NEAR))
-    here, next_edge = (((near + step).cast(nw.Float64) / float(n_bins)) for step in (0, 1))
+    # Polars multiplies by the reciprocal of a constant, which gives other doubles: n must look like a column.
+    n = p * 0.0 + float(n_bins)
+    here, next_edge = (((near + step).cast(nw.Float64) / n) for step in (0, 1))
     lower = nw.when((here < p) | (near == 0)).then(near).otherwise(near - 1)
     return beside.with_columns(nw.when(next_edge < p).then(near + 1).otherwise(lower).alias(code_column(0)))
 

@@ -19,6 +19,8 @@ from mbct.validation import FloatArray
 
 _SEGMENT = 1 << 17
 """Cells of one node that one thread takes at a time. Fixed, so that sums never depend on the number of threads."""
+_CELLS_A_CODE = 16
+"""A segment has at least so many cells for each code, as each has a histogram of its own."""
 _WORTH_THREADS = 100_000
 """Cells from which on work is shared out."""
 _WORD = 8
@@ -39,19 +41,19 @@ class Routing:
 
 @dataclass(frozen=True)
 class Segments:
-    """Runs of cells of one node, at most :data:`_SEGMENT` long: the node, first cell and end of each."""
+    """Runs of cells of one node: the node, first cell and end of each."""
 
     node: Positions
     begin: Positions
     end: Positions
 
     @classmethod
-    def of(cls, nodes: Positions, begin: Positions, end: Positions) -> "Segments":
-        """The ranges of ``nodes``, cut; a node without cells keeps one empty segment."""
-        pieces = np.maximum(-(-(end - begin) // _SEGMENT), 1)
+    def of(cls, nodes: Positions, begin: Positions, end: Positions, most: int) -> "Segments":
+        """The ranges of ``nodes``, in pieces of at most ``most`` cells; a node without cells keeps an empty one."""
+        pieces = np.maximum(-(-(end - begin) // most), 1)
         number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        starts = np.repeat(begin, pieces) + number * _SEGMENT
-        return cls(np.repeat(nodes, pieces), starts, np.minimum(starts + _SEGMENT, np.repeat(end, pieces)))
+        starts = np.repeat(begin, pieces) + number * most
+        return cls(np.repeat(nodes, pieces), starts, np.minimum(starts + most, np.repeat(end, pieces)))
 
     def __len__(self) -> int:
         return len(self.node)
@@ -231,7 +233,8 @@ class NodeOrder:
 
     def segments(self, nodes: Positions) -> Segments:
         """Where the cells of some nodes lie."""
-        return Segments.of(nodes, self.begin[nodes], self.end[nodes])
+        most = max(_SEGMENT, _CELLS_A_CODE * int(self.n_codes.sum()))
+        return Segments.of(nodes, self.begin[nodes], self.end[nodes], most)
 
     def positions(self, node: int | None = None) -> Positions:
         """Places of a node's cells, or of all, in the order in which numbered cells came in the beginning."""
