@@ -34,3 +34,13 @@ def test_wide_trees_take_several_words(max_nodes):
     np.testing.assert_array_equal(masks.total_step(codes), model.walked_step(codes))
     if max_nodes == 400:
         assert masks.words.shape[1] > len(trees)
+
+
+def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(monkeypatch):
+    rng = np.random.default_rng(5)
+    bins = random_bins(rng, 6)
+    model = CalibrationEnsemble("score", "odds", bins, (random_tree(rng, bins, "odds", 3000),))
+    assert len(model.trees[0].leaves) > 4 * 64
+    monkeypatch.setattr("mbct.boosting.model.compile_masks", lambda _: pytest.fail("built in vain"))
+    codes = random_codes(model, 2, 3000)
+    np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))

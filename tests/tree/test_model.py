@@ -1,6 +1,6 @@
 import numpy as np
 
-from mbct.tree.model import CalibrationTree
+from mbct.tree.model import CalibrationTree, rounded
 
 
 def a_split(*steps: float) -> CalibrationTree:
@@ -30,3 +30,10 @@ def test_shifted_and_rescaled_steps_keep_nine_digits():
     tree = a_split(0.0, 1.0, 2.0)
     assert tree.shifted(1 / 3).step.tolist() == [0.333333333, 1.33333333, 2.33333333]
     assert tree.rescaled(1 / 3).step.tolist() == [0.0, 0.333333333, 0.666666667]
+
+
+def test_numbers_are_rounded_as_python_writes_them():
+    values = np.r_[np.random.default_rng(0).lognormal(0, 20, 1000), 0.0, -0.0, -1 / 3, np.inf, np.nan, 5e-324]
+    expected = [float(f"{value:.9g}") for value in values.tolist()]
+    assert rounded(values).tobytes() == np.array(expected).tobytes()
+    assert rounded(np.array([])).shape == (0,)
