@@ -49,33 +49,38 @@ def cells_of_raw_rows(
         list(pool.map(lambda j: gathered[j].write(codes[:, j]), range(len(bins))))
     if join:
         return bins, build_cells(codes, p, y, w, bins)
-    pred = w * p
-    # The sum of log-odds, which the paper's trees never ask for, is left unknown.
-    sums = Sums(w, w * y, pred, pred * p, pred * y, np.broadcast_to(np.nan, len(p)))
+    # Memory that is touched for the first time costs more than what is written to it: no array is made in vain. The
+    # sum of log-odds, which the paper's trees never ask for, is left unknown.
+    label, pred = (w * y, w * p) if rows.weighted else (y, p)
+    sums = Sums(w, label, pred, pred * p, label * p, np.broadcast_to(np.nan, len(p)))
     return bins, Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
 
 
 def _read(
     rows: Rows, features: Sequence[str], by_value: Iterable[str], gathered: "Sequence[_Cut | _Numbered]"
-) -> list[FloatArray]:
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
     schema = rows.source.frame.collect_schema()
     raw = [raw_value(name, schema[name], by_value=name in by_value) for name in features]
     keys = [P, *(f"__mbct_raw_{j}" for j in range(1, len(gathered)))]
-    frame = rows.source.frame.select(*(value.alias(key) for value, key in zip(raw, keys[1:], strict=True)), P, Y, W)
-    parts: list[list[FloatArray]] = [[], [], []]
+    named = [value.alias(key) for value, key in zip(raw, keys[1:], strict=True)]
+    kept = {name: np.empty(rows.n_rows) for name in (P, Y, *([W] if rows.weighted else []))}
+    weight = np.broadcast_to(1.0, rows.n_rows)
     coding: list[Future[None]] = []
+    n_read = 0
     with progress("reading rows", rows.n_rows) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for batch in rows.source.engine.batches(frame):
+        for batch in rows.source.engine.batches(rows.source.frame.select(*named, *kept)):
             # The engine read this batch while the last one was coded.
             _wait_for(coding)
-            p, y, w = (np.asarray(batch[name].to_numpy(), dtype=np.float64) for name in (P, Y, W))
+            these = slice(n_read, n_read + len(batch))
+            for name, column in kept.items():
+                column[these] = batch[name].to_numpy()
+            p, y, w = kept[P][these], kept[Y][these], kept.get(W, weight)[these]
             coding = [pool.submit(c.add, batch[key], p, y, w) for c, key in zip(gathered, keys, strict=True)]
-            for part, values in zip(parts, (p, y, w), strict=True):
-                part.append(values)
+            n_read += len(batch)
             advance(len(batch))
         _wait_for(coding)
-    return [np.concatenate(part) for part in parts]
+    return kept[P][:n_read], kept[Y][:n_read], kept.get(W, weight)[:n_read]
 
 
 def _wait_for(coding: "list[Future[None]]") -> None:

@@ -23,12 +23,16 @@ def code_column(j: int) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass."""
+    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass.
+
+    ``n_rows`` counts rows of weight 0, which ``source`` leaves out; without weights W is 1 everywhere.
+    """
 
     source: LazySource
     n_rows: int
     mass: float
     positives: float
+    weighted: bool
 
 
 def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
@@ -96,7 +100,7 @@ def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Ro
         _name_the_fault(rows, score, label, weight)
     if not result["mass"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
-    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]))
+    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
 
 
 def _name_the_fault(rows: LazySource, score: str, label: str, weight: str | None) -> None:

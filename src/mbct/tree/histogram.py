@@ -28,7 +28,9 @@ def in_node_order(cells: Cells, n_threads: int, *, numbered: bool) -> NodeOrder:
         held = order.sums[rows]
         if is_whole:
             np.divide(s.pred[rows], s.count[rows], out=held[:, 0])
-            np.multiply(s.count[rows], np.where(s.label[rows] > 0.0, 1.0, -1.0), out=held[:, 1])
+            # The mass with the label's sign: 2·label − count.
+            np.multiply(s.label[rows], 2.0, out=held[:, 1])
+            held[:, 1] -= s.count[rows]
         else:
             for j, column in enumerate((s.count, s.label, s.pred, s.pred2, s.pred_label)):
                 held[:, j] = column[rows]
