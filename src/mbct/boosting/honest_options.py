@@ -16,9 +16,9 @@ class HonestOptions:
     Up to ``small_data`` rows the winner is also grown with features ranked on the rows that chose the cut, which sees
     twice the rows: where categories are few and dense that may do better.
     ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above and 0.4 above ``large_data`` rows: the more rows, the less a
-    small rate buys, and each doubling halves the time. ``overshoot``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
-    data are thinned to this many cells at random, so that time stays in hand. ``distilled``: whether size "auto" says
-    the ensemble again in few trees.
+    small rate buys, and each doubling halves the time. ``overshoot``: the mean of several ensembles wants more trees
+    than each of them alone. ``most_cells``: larger data are thinned to this many cells at random, so that time stays in
+    hand. ``distilled``: whether size "auto" says the ensemble again in few trees.
     """
 
     max_trees: int = 600
