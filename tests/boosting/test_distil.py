@@ -3,7 +3,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.boosting.distil import DistilOptions, smaller_than
+from mbct.boosting.distil import DistilOptions, _foreseen, smaller_than
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +43,12 @@ def test_small_ensembles_are_left_alone():
     options = smaller_than(1000)
     assert isinstance(options, DistilOptions)
     assert max(options.stages) * options.growth.max_leaves < 1000
+
+
+def test_what_cannot_be_reached_is_foreseen():
+    options = DistilOptions()
+    assert _foreseen([0.9], options) == 1.0
+    assert _foreseen([0.58, 0.66], options) < options.least_fidelity
+    assert _foreseen([0.9075, 0.9373, 0.9604], options) > options.least_fidelity
+    assert _foreseen([0.90, 0.90], options) == pytest.approx(0.92)
+    assert _foreseen([0.90, 0.89], options) == pytest.approx(1.0 - 0.8 * 0.11)

@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from builders import biased_clicks
@@ -122,3 +123,33 @@ def test_rows_with_the_same_content_as_the_training_data_are_not_needed_at_predi
 def test_senseless_options_are_refused(options, message):
     with pytest.raises(ParameterError, match=message):
         HonestOptions(**options)
+
+
+def too_steep(n_rows, slope, seed=0):
+    """Rows whose score is over-confident everywhere, with a feature that tells nothing."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(-1.0, 1.0, n_rows)
+    y = (rng.random(n_rows) < 1 / (1 + np.exp(-true))).astype(float)
+    return pd.DataFrame(
+        {"p": 1 / (1 + np.exp(-slope * true)), "tells nothing": rng.integers(0, 9, n_rows), "y": y}
+    ), true
+
+
+def test_a_line_is_told_from_chance_where_trees_are_not():
+    frame, true = too_steep(2_500, 1.35)
+    model = fit(frame)
+    (line,) = model.model_.trees
+    assert line.feature[0] == 0
+    assert (line.feature >= 0).sum() == 1
+    truth = 1 / (1 + np.exp(-true))
+    assert true_error(model.calibrate(frame), truth) < 0.6 * true_error(frame["p"], truth)
+
+
+def test_trees_start_from_a_line_where_the_base_is_over_confident():
+    frame, true = too_steep(30_000, 2.0)
+    model = fit(frame, size="full")
+    first = model.model_.trees[0]
+    assert first.feature[0] == 0
+    assert len(first.leaves) > 30
+    truth = 1 / (1 + np.exp(-true))
+    assert true_error(model.calibrate(frame), truth) < 0.1 * true_error(frame["p"], truth)

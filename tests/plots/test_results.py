@@ -1,5 +1,7 @@
 """What the displays draw, against hand computations and laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -16,7 +18,7 @@ from mbct.plots.results.bins_curve import compute_bins_curves
 from mbct.plots.results.field_bias import compute_field_bias
 from mbct.plots.results.intervals import total_p_values, wilson_interval
 from mbct.plots.results.reliability import compute_panels, compute_reliability
-from mbct.plots.results.replay import replay_growth
+from mbct.plots.results.replay import first_grown, replay_growth
 from mbct.plots.results.subgroups import bins_of_equal_mass, compute_subgroups
 from mbct.plots.results.tree_outline import outline_tree
 from mbct.plots.results.views import view_errors
@@ -203,3 +205,28 @@ def test_the_replay_ends_at_the_loss_of_the_whole_tree(pattern: str, seed: int) 
     whole = log_loss_of_rows(model.calibrate_codes(codes, p), y, weight)
     assert records[-1].ensemble_loss == pytest.approx(whole, rel=1e-8)  # records keep nine digits
     assert records[0].count == pytest.approx(weight.sum())
+
+
+def test_a_later_tree_is_replayed_from_where_the_earlier_ones_end() -> None:
+    model = random_model(7, "odds", n_trees=3)
+    frame = random_rows(7, model, 500)
+    columns = read_columns({name: np.array(values, dtype=object) for name, values in frame.items()})
+    p = np.array(frame["score"])
+    y = (np.random.default_rng(3).random(500) < p).astype(float)
+    codes = encode(columns, model.bins, p)
+    records = replay_growth(model, codes, p, y, np.ones(500), 2)
+    assert {record.tree for record in records} == {2}
+    whole = log_loss_of_rows(model.calibrate_codes(codes, p), y, np.ones(500))
+    assert records[-1].ensemble_loss == pytest.approx(whole, rel=1e-8)
+    assert outline_tree(model, tree=2, splits=records).splits == tuple(
+        sorted(records, key=lambda record: (record.depth, record.node))
+    )
+
+
+def test_the_first_grown_tree_is_the_first_with_two_splits() -> None:
+    trees = random_model(7, "odds", n_trees=3).trees
+    stump = random_model(3, "odds", n_trees=3).trees[2]
+    model = random_model(7, "odds", n_trees=3)
+    assert first_grown(replace(model, trees=(stump, *trees))) == 1
+    assert first_grown(replace(model, trees=(*trees, stump))) == 0
+    assert first_grown(replace(model, trees=(stump,))) == 0

@@ -22,6 +22,8 @@ from mbct.tree.honest_histogram import gradients
 from mbct.tree.model import CalibrationTree, IntArray, rounded
 from mbct.validation import FloatArray
 
+_HOPE = 0.8
+"""What is missing may turn out so much less than foreseen."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
 
@@ -33,15 +35,14 @@ DISTILLED_GROWTH = HonestGrowth(max_leaves=32, tau=2.0, min_curvature=3.0, rate=
 class DistilOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
-    ``least_fidelity``: below it at the last stage the ensemble is kept whole; below ``promising`` after the second
-    stage the rest is not tried. ``cycles``: how often each tree is grown anew beside all the others. Below
+    ``least_fidelity``: below it at the last stage the ensemble is kept whole, and the rest is not tried where that
+    is to be foreseen. ``cycles``: how often each tree is grown anew beside all the others. Below
     ``enough_cells`` rows are imagined beside the real ones.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
     fidelity: float = 0.985
     least_fidelity: float = 0.97
-    promising: float = 0.75
     passes: int = 6
     cycles: int = 0
     ridge: float = 1.0
@@ -99,7 +100,7 @@ def distil(
     features = range(len(ordered)) if usable is None else usable
     lesson = lesson_of(cells, ordered, features, total_step, options.most_cells, options.enough_cells)
     said = _Said(lesson, lesson.start + summed_steps(kept, lesson.codes, cells.n_codes), options)
-    fidelity = 0.0
+    reached: list[float] = []
     for stage in options.stages:
         while len(said.trees) < stage:
             said.grow()
@@ -107,10 +108,20 @@ def distil(
         said.refit()
         for _ in range(options.cycles):
             said.grow_anew(on_tree)
-        fidelity = _fidelity(lesson, said.log_odds)
-        if fidelity >= options.fidelity or (len(said.trees) > options.stages[0] and fidelity < options.promising):
+        reached.append(_fidelity(lesson, said.log_odds))
+        if reached[-1] >= options.fidelity or _foreseen(reached, options) < options.least_fidelity:
             break
-    return Distilled(tuple(with_sums(cells, (*kept, *said.trees))), fidelity)
+    return Distilled(tuple(with_sums(cells, (*kept, *said.trees))), reached[-1])
+
+
+def _foreseen(reached: list[float], options: DistilOptions) -> float:
+    """The fidelity to hope for at the last stage: what is missing falls no faster than lately with every doubling."""
+    if len(reached) < 2:
+        return 1.0
+    before, now, last = (options.stages[i] for i in (len(reached) - 2, len(reached) - 1, -1))
+    missing, missed_before = 1.0 - reached[-1], 1.0 - reached[-2]
+    rate = np.log(missing / missed_before) / np.log(now / before)
+    return 1.0 - _HOPE * missing * float((last / now) ** min(rate, 0.0))
 
 
 class _Said:

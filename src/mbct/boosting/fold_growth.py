@@ -148,18 +148,19 @@ def best_size(
     look = options.look_after(n_rows)
     tried = [first]
     first.run(pool, on_round, until=look)
+    chosen = first
     for leaves in options.leaves[1:]:
-        if not tried[-1].still_falls:
+        if not chosen.still_falls:
             break
         tried.append(of_size(leaves))
         tried[-1].run(pool, on_round, until=look)
-    *left, last = tried
-    last.run(pool, on_round)
-    if left and last.gain < options.much_more * left[-1].gain:
-        left[-1].run(pool, on_round)
-    if not left and last.n_trees <= options.short_ensemble:
+        if tried[-1].gain < options.much_more * chosen.gain:
+            break
+        chosen = tried[-1]
+    chosen.run(pool, on_round)
+    if len(tried) == 1 and chosen.n_trees <= options.short_ensemble:
         small = of_size(options.small_leaves)
-        small.run(pool, on_round, beaten=_hopeless(last))
+        small.run(pool, on_round, beaten=_hopeless(chosen))
         tried.append(small)
     return min(tried, key=lambda found: found.loss), tried
 

@@ -32,7 +32,7 @@ Trees = tuple[CalibrationTree, ...]
 
 @dataclass(frozen=True)
 class HonestModel:
-    """Trees of one split that hold the effects of single values, the trees grown after them, and what was tried."""
+    """Trees of one split that hold the line and effects of single values, those grown after them, what was tried."""
 
     effects: Trees
     grown: Trees

@@ -68,10 +68,10 @@ class Gain:
     ``evidence`` is log mean_k exp(G_k), with G_k the nats that fold k's rows gain from a model not grown on them.
     Under a calibrated base, and for a model fixed without fold k, exp(G_k) is a likelihood ratio of mean 1; so is the
     mean over folds, which by Markov's inequality would exceed 200 in at most one data set in 200. Here that holds only
-    approximately: the number of trees, their size, effects or none and the way of ranking are chosen on the same
+    approximately: the number of trees, their size, line and effects or none and the ranking are chosen on the same
     left-out rows, which lifts G_k. So 200 is a rule, not a guarantee, and what it does was measured
     (``benchmarks/known_truth.py``): of 200 fresh calibrated bases none was changed. Of 400 earlier ones, in view of
-    which the rule was made and before there were effects, the largest evidence was 161 to 1, the next 29 to 1.
+    which the rule was made and before there were lines and effects, the largest was 161 to 1, the next 29 to 1.
     """
 
     value: float

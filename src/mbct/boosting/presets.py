@@ -26,7 +26,7 @@ PRESETS: dict[str, Preset] = {
     "default": Preset(BinningOptions(), HonestOptions(), "odds"),
     "fast": Preset(
         BinningOptions(),
-        HonestOptions(n_folds=3, rate=0.3, leaves=(63,), short_ensemble=0, small_data=0, patience=6, distilled=False),
+        HonestOptions(rate=0.5, leaves=(63,), short_ensemble=0, small_data=0, patience=6, distilled=False),
         "odds",
     ),
     "paper": Preset(

@@ -56,8 +56,8 @@ class MBCTCalibrator(Calibrator):
     ----------
     score : column of the prediction to calibrate (a name, or a number for arrays).
     features : columns that may tell bias patterns apart; None takes all but the score.
-    preset : "default", grown honestly with cross-fitted splits; "fast", the same with three folds, one tree size and a
-        larger rate, several times faster for most of the gain; or "paper", exactly as printed.
+    preset : "default", grown honestly with cross-fitted splits; "fast", the same with one tree size and a larger rate,
+        several times faster for most of the gain; or "paper", exactly as printed.
     categorical : "auto" codes everything but numbers by value, "all" everything, a list the named columns too.
     max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".

@@ -5,7 +5,7 @@ from typing import Any
 
 from mbct.boosting.trace import FitTrace, SplitRecord
 from mbct.engines.memory import encode
-from mbct.plots.results.replay import replay_growth
+from mbct.plots.results.replay import first_grown, replay_growth
 from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
 from mbct.report.charts import AFTER, BEFORE, altair, data, figure
 from mbct.report.page import Section, number, text
@@ -16,27 +16,30 @@ MOST_SPLITS = 40
 
 
 def compute(scored: Scored) -> TreeOutline | None:
-    """The first tree; its losses are those of the fit, or else replayed on these rows."""
+    """The first tree of more than one split; its losses are those of the fit, or else replayed on these rows."""
     model, trace = scored.model, getattr(scored.calibrator, "trace_", None)
     if model is None or not model.trees:
         return None
-    if isinstance(trace, FitTrace) and any(split.tree == 0 for split in trace.splits):
-        return outline_tree(model, trace)
+    tree = first_grown(model)
+    if isinstance(trace, FitTrace) and any(split.tree == tree for split in trace.splits):
+        return outline_tree(model, trace, tree=tree)
     rows = scored.judged
     codes = encode(rows.columns, model.bins, rows.before)
-    return outline_tree(model, splits=replay_growth(model, codes, rows.before, rows.y_true, rows.weight))
+    splits = replay_growth(model, codes, rows.before, rows.y_true, rows.weight, tree)
+    return outline_tree(model, tree=tree, splits=splits)
 
 
 def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
     """Two charts and the outline."""
     if outline is None:
         return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
+    earlier = "" if outline.tree == 0 else " (those before it have one split each)"
     where = "replayed on these rows" if replayed else "as the model was fitted"
     loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
     lead = (
-        f"Tree 1 of {outline.n_trees:,}. A node's rows share the multiplier of the {outline.applies_to} shown; its "
-        "label rate is known within the bound (Theorem 1). A good split lowers the node's own (local) loss and with it "
-        f"the loss of all rows (global): {loss}, {where}."
+        f"Tree {outline.tree + 1} of {outline.n_trees:,}{earlier}. A node's rows share the multiplier of the "
+        f"{outline.applies_to} shown; its label rate is known within the bound (Theorem 1). A good split lowers the "
+        f"node's own (local) loss and with it the loss of all rows (global): {loss}, {where}."
     )
     splits = outline.splits[:MOST_SPLITS]
     charts = ""
