@@ -169,12 +169,12 @@ def best_size(
 class Ensembles:
     """The folds' ensembles with the lowest held-out loss, all that were tried, and what they start from.
 
-    ``base`` is the loss before anything is said.
+    That is a line, or a line and effects, or nothing; ``base`` is the loss before it.
     """
 
     best: LockStep[FoldGrower]
     tried: list[LockStep[FoldGrower]]
-    effects: Effects | None
+    start: Effects | None
     base: float
 
 
@@ -187,33 +187,33 @@ def best_ensembles(
     are clearly ahead of the first trees.
     """
     mass = float(parts.count.sum())
+    unmoved = (parts.log_odds,) * options.n_folds
 
-    def of_size(leaves: int, starts: Sequence[FloatArray], *, honest: bool = True) -> LockStep[FoldGrower]:
+    def of_size(leaves: int, start: Effects | None, *, honest: bool = True) -> LockStep[FoldGrower]:
         growth = options.growth(leaves, mass, honest=honest)
-        folds = [FoldGrower(parts, fold, growth, options, start) for fold, start in enumerate(starts)]
-        return LockStep(folds, mass, options)
+        log_odds = unmoved if start is None else start.log_odds
+        return LockStep([FoldGrower(parts, k, growth, options, z) for k, z in enumerate(log_odds)], mass, options)
 
     with fold_pool(n_threads, options.n_folds) as pool:
-        line = fit_line(parts, options.n_folds, pool)
-        effects = fit_effects(parts, options.n_folds, pool, line)
-        starts: Sequence[FloatArray] = [parts.log_odds] * options.n_folds if line is None else line.log_odds
-        first = of_size(options.leaves[0], starts)
+        start = fit_line(parts, options.n_folds, pool)
+        effects = fit_effects(parts, options.n_folds, pool, start)
+        first = of_size(options.leaves[0], start)
         left: list[LockStep[FoldGrower]] = []
         if effects is not None:
             first.run(pool, on_round, until=options.look_after(mass))
             ahead = held_out_gain(parts, first.held_out, effects.held_out(parts))
             if ahead.value > _CLEARLY * ahead.standard_error:
-                left, starts, line = [first], effects.log_odds, effects
-                first = of_size(options.leaves[0], starts)
-        best, tried = best_size(first, lambda leaves: of_size(leaves, starts), options, mass, pool, on_round)
+                left, start = [first], effects
+                first = of_size(options.leaves[0], start)
+        best, tried = best_size(first, lambda leaves: of_size(leaves, start), options, mass, pool, on_round)
         if best.n_trees and mass <= options.small_data:
-            other = of_size(best.folds[0].growth.max_leaves, starts, honest=False)
+            other = of_size(best.folds[0].growth.max_leaves, start, honest=False)
             other.run(pool, on_round, beaten=_hopeless(best))
             tried.append(other)
             best = min(best, other, key=lambda found: found.loss)
     everywhere = np.arange(len(parts.count), dtype=np.int32)
     base = summed_log_loss(everywhere, parts.log_odds, parts.count, parts.label) / mass
-    return Ensembles(best, left + tried, line, base)
+    return Ensembles(best, left + tried, start, base)
 
 
 def _hopeless(best: LockStep[FoldType]) -> Callable[[LockStep[FoldType]], bool]:

@@ -92,13 +92,13 @@ def _mean_of_folds(
     n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds)
     folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
     grown = tuple(tree for trees in folds for tree in trees)
-    effects = _effects_on_all(found.effects, trust, parts, grown) if found.effects is not None else ()
+    effects = _effects_on_all(found.start, trust, parts, grown) if found.start is not None else ()
     codes = parts.codes[:_RECENTRE_ON]
     n_codes = np.diff(parts.offset).tolist()
     steps = np.array([options.n_folds * summed_steps(trees, codes, n_codes) for trees in folds])
-    if found.effects is not None:
+    if found.start is not None:
         for fold, step in enumerate(steps):
-            step += trust * found.effects.step_of(fold, codes, parts.offset)
+            step += trust * found.start.step_of(fold, codes, parts.offset)
     total = summed_steps(effects + grown, codes, n_codes)
     centre = _centre(parts.log_odds[: len(codes)], parts.count[: len(codes)], steps, total)
     if effects:
