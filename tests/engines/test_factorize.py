@@ -2,6 +2,7 @@
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -39,7 +40,13 @@ def test_texts_of_arrow_with_missing_ones():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda v: pa.chunked_array([v]), lambda v: pl.Series("a", v)], ids=["arrow", "polars"]
+    "make",
+    [
+        lambda v: pa.chunked_array([pa.array(v, pa.int64())]),
+        lambda v: pl.Series("a", v, pl.Int64),
+        lambda v: pd.Series(v, dtype="Int64"),
+    ],
+    ids=["arrow", "polars", "pandas"],
 )
 def test_large_integers_beside_missing_ones_keep_their_digits(make):
     """As floats, which numpy makes of integers with missing ones, 2⁵³ and 2⁵³ + 1 are the same."""
