@@ -34,6 +34,13 @@ def test_shifted_and_rescaled_steps_keep_nine_digits():
 
 def test_numbers_are_rounded_as_python_writes_them():
     values = np.r_[np.random.default_rng(0).lognormal(0, 20, 1000), 0.0, -0.0, -1 / 3, np.inf, np.nan, 5e-324]
-    expected = [float(f"{value:.9g}") for value in values.tolist()]
+    expected = [float(f"{value * (1 + 1e-11):.9g}") for value in values.tolist()]
     assert rounded(values).tobytes() == np.array(expected).tobytes()
     assert rounded(np.array([])).shape == (0,)
+
+
+def test_the_order_of_summation_does_not_decide_ties():
+    ties = np.array([10542.45805, -10542.45805, 0.1234567885, 3e9 + 5.0, 1.000000005])
+    for noise in (0.0, 1e-13, -1e-13, 5e-12, -5e-12):
+        assert rounded(ties * (1.0 + noise)).tobytes() == rounded(ties).tobytes()
+    assert rounded(rounded(ties)).tobytes() == rounded(ties).tobytes()
