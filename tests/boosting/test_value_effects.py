@@ -95,18 +95,27 @@ def test_a_value_without_rows_gets_no_step():
     assert found[1] == 0.0
 
 
-def test_effects_begin_where_the_line_ends():
-    truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
-    parts = parts_with(truth)
-    steep = Parts(**{**vars(parts), "log_odds": 2.0 * parts.log_odds, "ordered": np.array([True, False])})
+def test_a_line_is_fitted_beside_effects():
+    truth = np.random.default_rng(1).normal(0.0, 0.5, 10)
+    parts = parts_with(np.resize(truth, N_VALUES))
+    codes = parts.codes.copy()
+    codes[:, 1] = codes[:, 0] % 10
+    edges = np.quantile(parts.log_odds, np.linspace(0, 1, 101)[1:-1])
+    codes[:, 0] = np.searchsorted(edges, parts.log_odds)
+    steep = Parts(
+        **{**vars(parts), "codes": codes, "log_odds": 2.0 * parts.log_odds, "ordered": np.array([True, False])}
+    )
     with ThreadPoolExecutor(2) as pool:
-        line = fit_line(steep, 5, pool)
-        effects = fit_effects(steep, 5, pool, line)
-    if effects is not None:
-        assert effects.features[: len(line.features)] == line.features
-        for k in range(5):
-            moved = steep.log_odds + effects.step_of(k, steep.codes, steep.offset)
-            assert moved == pytest.approx(effects.log_odds[k], abs=1e-7)
+        effects = fit_effects(steep, 5, pool)
+        both = fit_line(steep, 5, pool, effects)
+    assert effects.features == (1,)
+    assert both.features == (1, 0)
+    assert both.loss < effects.loss
+    for k in range(5):
+        moved = steep.log_odds + both.step_of(k, steep.codes, steep.offset)
+        assert moved == pytest.approx(both.log_odds[k], abs=1e-7)
+    held_out = both.held_out(steep)
+    assert np.corrcoef(held_out, parts.log_odds + np.resize(truth, N_VALUES)[parts.codes[:, 0]])[0, 1] > 0.98
 
 
 def test_all_rows_are_shrunk_less_than_four_fifths_of_them():

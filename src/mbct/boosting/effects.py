@@ -35,6 +35,16 @@ class Effects:
             total += self.steps[fold][offset[j] : offset[j + 1]][codes[:, j]]
         return total
 
+    def and_then(self, later: "Effects") -> "Effects":
+        """These steps and ``later`` ones, which were fitted after them."""
+        return Effects(
+            self.features + later.features,
+            tuple(own + other for own, other in zip(self.steps, later.steps, strict=True)),
+            tuple(own + other for own, other in zip(self.constants, later.constants, strict=True)),
+            later.log_odds,
+            later.loss,
+        )
+
     def held_out(self, parts: Parts) -> FloatArray:
         """Log-odds of each row after the steps of the fold that left it out."""
         return np.asarray(np.choose(parts.fold, self.log_odds))

@@ -196,10 +196,12 @@ def best_ensembles(
 
     with fold_pool(n_threads, options.n_folds) as pool:
         start = fit_line(parts, options.n_folds, pool)
-        effects = fit_effects(parts, options.n_folds, pool, start)
+        effects = fit_effects(parts, options.n_folds, pool)
         first = of_size(options.leaves[0], start)
         left: list[LockStep[FoldGrower]] = []
         if effects is not None:
+            # The line of a score that misses effects is flatter than the one beside them, so it is fitted anew.
+            effects = fit_line(parts, options.n_folds, pool, effects) or effects
             first.run(pool, on_round, until=options.look_after(mass))
             ahead = held_out_gain(parts, first.held_out, effects.held_out(parts))
             if ahead.value > _CLEARLY * ahead.standard_error:

@@ -34,19 +34,23 @@ class SureLine:
     trust: float
 
 
-def fit_line(parts: Parts, n_folds: int, pool: Executor) -> Effects | None:
-    """The folds' lines, each fitted on the other folds' rows; None where rows left out gain nothing."""
+def fit_line(parts: Parts, n_folds: int, pool: Executor, start: Effects | None = None) -> Effects | None:
+    """The folds' lines after ``start``, each fitted on the other folds' rows; None where rows left out gain nothing."""
     if _SCORE not in parts.usable:
         return None
     place = _places(parts)
-    chosen = [np.flatnonzero(parts.fold != fold).astype(np.int32) for fold in range(n_folds)]
-    steps = list(pool.map(lambda rows: _line_steps(parts, place, rows), chosen))
-    log_odds = tuple(parts.log_odds + step[parts.codes[:, _SCORE]] for step in steps)
+    starts = (parts.log_odds,) * n_folds if start is None else start.log_odds
+    grown_on = [np.flatnonzero(parts.fold != fold).astype(np.int32) for fold in range(n_folds)]
     left_out = [np.flatnonzero(parts.fold == fold).astype(np.int32) for fold in range(n_folds)]
-    loss = sum(_loss(parts, rows, z) for rows, z in zip(left_out, log_odds, strict=True))
-    base = sum(_loss(parts, rows, parts.log_odds) for rows in left_out)
-    mass = float(parts.count.sum())
-    return _effects(parts, steps, log_odds, loss / mass) if loss < base else None
+    steps = list(pool.map(lambda rows, z: _line_steps(parts, place, rows, z), grown_on, starts))
+    log_odds = tuple(z + step[parts.codes[:, _SCORE]] for z, step in zip(starts, steps, strict=True))
+    loss, base = (
+        sum(_loss(parts, rows, z) for rows, z in zip(left_out, moved, strict=True)) for moved in (log_odds, starts)
+    )
+    if loss >= base:
+        return None
+    line = _effects(parts, steps, log_odds, loss / float(parts.count.sum()))
+    return line if start is None else start.and_then(line)
 
 
 def line_beyond_chance(parts: Parts) -> SureLine | None:
@@ -54,7 +58,7 @@ def line_beyond_chance(parts: Parts) -> SureLine | None:
     if _SCORE not in parts.usable:
         return None
     rows = np.arange(len(parts.count), dtype=np.int32)
-    steps = _line_steps(parts, _places(parts), rows)
+    steps = _line_steps(parts, _places(parts), rows, parts.log_odds)
     log_odds = parts.log_odds + steps[parts.codes[:, _SCORE]]
     loss = _loss(parts, rows, log_odds)
     chi_square = 2.0 * (_loss(parts, rows, parts.log_odds) - loss)
@@ -82,12 +86,12 @@ def _places(parts: Parts) -> FloatArray:
     return np.asarray(np.round(place, DECIMALS), dtype=np.float64)
 
 
-def _line_steps(parts: Parts, place: FloatArray, rows: npt.NDArray[np.int32]) -> FloatArray:
+def _line_steps(parts: Parts, place: FloatArray, rows: npt.NDArray[np.int32], log_odds: FloatArray) -> FloatArray:
     """Step of each bin of the score on the line that fits ``rows`` best: Newton's method with the ridge."""
     shift = slope = 0.0
     for _ in range(_NEWTON_STEPS):
         step = shift + slope * place
-        g, gx, h, hx, hxx = _line_sums(rows, parts.codes, parts.log_odds, parts.count, parts.label, place, step)
+        g, gx, h, hx, hxx = _line_sums(rows, parts.codes, log_odds, parts.count, parts.label, place, step)
         curvature = np.array([[h + _RIDGE, hx], [hx, hxx + _RIDGE]])
         change = np.linalg.solve(curvature, np.array([g - _RIDGE * shift, gx - _RIDGE * slope]))
         # A step of more than one in log-odds at once may overshoot where the sigmoid is flat.

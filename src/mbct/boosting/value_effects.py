@@ -81,18 +81,17 @@ def posterior_steps(pull: FloatArray, curvature: FloatArray, weights: FloatArray
     return pull * np.sum(share * scale, axis=1), weights
 
 
-def fit_effects(parts: Parts, n_folds: int, pool: Executor, line: Effects | None = None) -> Effects | None:
-    """Effects of the categories that trees may split by, after the ``line``, at the pass of the lowest held-out loss.
+def fit_effects(parts: Parts, n_folds: int, pool: Executor) -> Effects | None:
+    """Effects of the categories that trees may split by, at the pass of the lowest held-out loss.
 
     None where there is no category, or where rows left out gain nothing.
     """
     features = tuple(int(j) for j in parts.usable if not parts.ordered[j])
     if not features:
         return None
-    starts = (parts.log_odds,) * n_folds if line is None else line.log_odds
     grown_on = [np.flatnonzero(parts.fold != fold).astype(np.int32) for fold in range(n_folds)]
     left_out = [np.flatnonzero(parts.fold == fold).astype(np.int32) for fold in range(n_folds)]
-    fits = [_EffectsFit(parts, rows, features, start) for rows, start in zip(grown_on, starts, strict=True)]
+    fits = [_EffectsFit(parts, rows, features, parts.log_odds) for rows in grown_on]
     mass = float(parts.count.sum())
 
     def held_out_loss() -> float:
@@ -107,22 +106,12 @@ def fit_effects(parts: Parts, n_folds: int, pool: Executor, line: Effects | None
         list(pool.map(lambda fit: fit.improve(), fits))
         loss = held_out_loss() / mass
         if loss < min(base, lowest):
-            best = _beside(line, features, fits, loss)
+            steps, constants = tuple(fit.steps.copy() for fit in fits), tuple(fit.constant for fit in fits)
+            best = Effects(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits), loss)
         if number > 0 and loss > lowest - _LEAST_PROGRESS:
             break
         lowest = min(loss, lowest) if number else loss
     return best
-
-
-def _beside(line: Effects | None, features: tuple[int, ...], fits: Sequence[_EffectsFit], loss: float) -> Effects:
-    """The steps of all folds, with those of the line."""
-    steps = tuple(fit.steps.copy() for fit in fits)
-    if line is not None:
-        steps = tuple(own + before for own, before in zip(steps, line.steps, strict=True))
-        features = line.features + features
-    return Effects(
-        features, steps, tuple(fit.constant for fit in fits), tuple(fit.log_odds.copy() for fit in fits), loss
-    )
 
 
 def refitted(effects: Effects, parts: Parts, tree_steps: FloatArray) -> tuple[FloatArray, float]:
