@@ -44,7 +44,7 @@ def test_a_feature_without_steps_needs_no_tree():
 def test_held_out_log_odds_are_those_of_the_fold_that_left_the_row_out():
     parts = random_parts(200, n_folds=80)
     log_odds = tuple(np.full(200, float(k)) for k in range(80))
-    effects = Effects((0,), (np.zeros(sum(N_CODES)),) * 80, (0.0,) * 80, log_odds, 0.5)
+    effects = Effects((0,), (np.zeros(sum(N_CODES)),) * 80, (0.0,) * 80, log_odds)
     assert effects.held_out(parts).tolist() == parts.fold.tolist()
 
 

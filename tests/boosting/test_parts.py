@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mbct.binning.fit import BinningOptions
-from mbct.boosting.parts import Gain, gain_of_rows, held_out_gain, parts_of, summed_log_loss
+from mbct.boosting.parts import Gain, Parts, gain_of_rows, held_out_gain, parts_of, summed_log_loss
 from mbct.cells import build_cells
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode, fit_bins
@@ -69,3 +69,18 @@ def test_cells_count_row_by_row():
         found = held_out_gain(parts, parts.log_odds, parts.log_odds + 0.1)
         gains.append((found.value, found.standard_error))
     assert gains[0] == pytest.approx(gains[1], rel=1e-9)
+
+
+def test_every_row_is_judged_at_the_log_odds_of_the_fold_that_leaves_it_out():
+    rng = np.random.default_rng(2)
+    fold = rng.integers(0, 3, 50).astype(np.uint8)
+    label = (rng.random(50) < 0.4).astype(float)
+    nothing = np.empty(0, dtype=np.int64)
+    codes = np.zeros((50, 1), dtype=np.uint8)
+    parts = Parts(codes, np.zeros(50), np.ones(50), label, fold, np.array([0, 1]), nothing.astype(bool), nothing)
+    log_odds = rng.normal(size=(3, 50))
+    own = log_odds[fold, np.arange(50)]
+    assert parts.held_out_loss(log_odds) == pytest.approx(np.mean(np.logaddexp(0.0, own) - label * own))
+    for k in range(3):
+        assert sorted([*parts.rows_of(k), *parts.rows_but(k)]) == parts.all_rows.tolist()
+        assert set(fold[parts.rows_of(k)]) == {k}

@@ -110,7 +110,7 @@ def test_a_line_is_fitted_beside_effects():
         both = fit_line(steep, 5, pool, effects)
     assert effects.features == (1,)
     assert both.features == (1, 0)
-    assert both.loss < effects.loss
+    assert steep.held_out_loss(both.log_odds) < steep.held_out_loss(effects.log_odds)
     for k in range(5):
         moved = steep.log_odds + both.step_of(k, steep.codes, steep.offset)
         assert moved == pytest.approx(both.log_odds[k], abs=1e-7)

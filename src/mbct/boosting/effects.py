@@ -20,13 +20,12 @@ _GROUPING_PASSES = 20
 
 @dataclass(frozen=True)
 class Effects:
-    """The folds' steps by code and constants, where they leave each row's log-odds, and the mean held-out loss."""
+    """The folds' steps by code and constants, and where they leave each row's log-odds."""
 
     features: tuple[int, ...]
     steps: tuple[FloatArray, ...]
     constants: tuple[float, ...]
     log_odds: tuple[FloatArray, ...]
-    loss: float
 
     def step_of(self, fold: int, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> FloatArray:
         """Summed step of coded rows."""
@@ -42,14 +41,13 @@ class Effects:
             tuple(own + other for own, other in zip(self.steps, later.steps, strict=True)),
             tuple(own + other for own, other in zip(self.constants, later.constants, strict=True)),
             later.log_odds,
-            later.loss,
         )
 
     def held_out(self, parts: Parts) -> FloatArray:
         """Log-odds of each row after the steps of the fold that left it out."""
         found = np.empty(len(parts.fold))
         for fold, log_odds in enumerate(self.log_odds):
-            own = parts.fold == fold
+            own = parts.rows_of(fold)
             found[own] = log_odds[own]
         return found
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mbct.boosting.effects import Effects
 from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.parts import Parts, held_out_gain, summed_log_loss
+from mbct.boosting.parts import Parts, held_out_gain
 from mbct.boosting.score_line import fit_line
 from mbct.boosting.value_effects import fit_effects
 from mbct.tree.honest_grower import HonestGrowth, frozen_tree, grow_honest, settle_rows
@@ -34,8 +34,8 @@ class FoldGrower:
         self.parts = parts
         self.options = options
         self.growth = growth
-        self.grown_on = np.flatnonzero(parts.fold != fold).astype(np.int32)
-        self.left_out = np.flatnonzero(parts.fold == fold).astype(np.int32)
+        self.grown_on = parts.rows_but(fold)
+        self.left_out = parts.rows_of(fold)
         self.log_odds = start.copy()
         self.gradient = np.zeros((len(parts.count), 4), dtype=np.float32)
         self.rng = np.random.default_rng([options.seed, fold, growth.max_leaves])
@@ -58,7 +58,7 @@ class FoldGrower:
 
     def held_out_loss(self) -> float:
         """Summed log loss of the rows left out."""
-        return summed_log_loss(self.left_out, self.log_odds, self.parts.count, self.parts.label)
+        return self.parts.loss(self.left_out, self.log_odds)
 
 
 class Fold(Protocol):
@@ -213,9 +213,7 @@ def best_ensembles(
             other.run(pool, on_round, beaten=_hopeless(best))
             tried.append(other)
             best = min(best, other, key=lambda found: found.loss)
-    everywhere = np.arange(len(parts.count), dtype=np.int32)
-    base = summed_log_loss(everywhere, parts.log_odds, parts.count, parts.label) / mass
-    return Ensembles(best, left + tried, start, base)
+    return Ensembles(best, left + tried, start, parts.loss(parts.all_rows, parts.log_odds) / mass)
 
 
 def _hopeless(best: LockStep[FoldType]) -> Callable[[LockStep[FoldType]], bool]:

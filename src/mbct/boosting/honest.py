@@ -75,9 +75,7 @@ def _line_alone(parts: Parts, cells: Cells) -> Trees:
     sure = line_beyond_chance(parts)
     if sure is None:
         return ()
-    line = sure.line
-    trees = effect_trees(line.features, sure.trust * line.steps[0], sure.trust * line.constants[0], parts)
-    return tuple(with_sums(cells, trees))
+    return tuple(with_sums(cells, effect_trees((0,), sure.trust * sure.steps, 0.0, parts)))
 
 
 def _mean_of_folds(

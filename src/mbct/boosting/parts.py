@@ -13,6 +13,7 @@ from mbct.cells.thin import thin
 from mbct.jit import kernel
 from mbct.validation import FloatArray
 
+RowNumbers = npt.NDArray[np.int32]
 _SURE = np.log(200.0)
 """Evidence of 200 to 1, from which a correction is trusted: a rule, not a guarantee (see :class:`Gain`)."""
 
@@ -29,6 +30,28 @@ class Parts:
     offset: npt.NDArray[np.int64]
     ordered: npt.NDArray[np.bool_]
     usable: npt.NDArray[np.int64]
+
+    def rows_of(self, fold: int) -> RowNumbers:
+        """Rows that ``fold`` leaves out and is judged on."""
+        return np.flatnonzero(self.fold == fold).astype(np.int32)
+
+    def rows_but(self, fold: int) -> RowNumbers:
+        """Rows that ``fold`` learns from: those of all others."""
+        return np.flatnonzero(self.fold != fold).astype(np.int32)
+
+    @property
+    def all_rows(self) -> RowNumbers:
+        """Every row."""
+        return np.arange(len(self.count), dtype=np.int32)
+
+    def loss(self, rows: RowNumbers, log_odds: FloatArray) -> float:
+        """Summed log loss of some rows, in nats."""
+        return summed_log_loss(rows, log_odds, self.count, self.label)
+
+    def held_out_loss(self, log_odds: Sequence[FloatArray]) -> float:
+        """Mean log loss of all rows, each at the log-odds of the fold that leaves it out."""
+        total = sum(self.loss(self.rows_of(fold), z) for fold, z in enumerate(log_odds))
+        return total / float(self.count.sum())
 
 
 def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int) -> Parts:
@@ -52,7 +75,7 @@ def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_f
 
 
 @kernel
-def summed_log_loss(rows: npt.NDArray[np.int32], log_odds: FloatArray, count: FloatArray, label: FloatArray) -> float:
+def summed_log_loss(rows: RowNumbers, log_odds: FloatArray, count: FloatArray, label: FloatArray) -> float:
     """Log loss of some rows, in nats."""
     total = 0.0
     for i in rows:

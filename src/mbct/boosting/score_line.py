@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.boosting.effects import DECIMALS, Effects
-from mbct.boosting.parts import Parts, summed_log_loss
+from mbct.boosting.parts import Parts, RowNumbers
 from mbct.jit import kernel
 from mbct.validation import FloatArray
 
@@ -28,9 +28,9 @@ _NOT_CHANCE = 13.816
 
 @dataclass(frozen=True)
 class SureLine:
-    """A line fitted on all rows, and how much of it to keep: 1 − 2/χ², or nothing where chance gives as much."""
+    """Steps by code of a line fitted on all rows, and how much of it to keep: 1 − 2/χ²."""
 
-    line: Effects
+    steps: FloatArray
     trust: float
 
 
@@ -40,16 +40,11 @@ def fit_line(parts: Parts, n_folds: int, pool: Executor, start: Effects | None =
         return None
     place = _places(parts)
     starts = (parts.log_odds,) * n_folds if start is None else start.log_odds
-    grown_on = [np.flatnonzero(parts.fold != fold).astype(np.int32) for fold in range(n_folds)]
-    left_out = [np.flatnonzero(parts.fold == fold).astype(np.int32) for fold in range(n_folds)]
-    steps = list(pool.map(lambda rows, z: _line_steps(parts, place, rows, z), grown_on, starts))
-    log_odds = tuple(z + step[parts.codes[:, _SCORE]] for z, step in zip(starts, steps, strict=True))
-    loss, base = (
-        sum(_loss(parts, rows, z) for rows, z in zip(left_out, moved, strict=True)) for moved in (log_odds, starts)
-    )
-    if loss >= base:
+    steps = tuple(pool.map(lambda k: _line_steps(parts, place, parts.rows_but(k), starts[k]), range(n_folds)))
+    log_odds = tuple(_after(parts, z, step) for z, step in zip(starts, steps, strict=True))
+    if parts.held_out_loss(log_odds) >= parts.held_out_loss(starts):
         return None
-    line = _effects(parts, steps, log_odds, loss / float(parts.count.sum()))
+    line = Effects((_SCORE,), steps, (0.0,) * n_folds, log_odds)
     return line if start is None else start.and_then(line)
 
 
@@ -57,21 +52,15 @@ def line_beyond_chance(parts: Parts) -> SureLine | None:
     """The line of all rows where a likelihood-ratio test tells it from chance."""
     if _SCORE not in parts.usable:
         return None
-    rows = np.arange(len(parts.count), dtype=np.int32)
+    rows = parts.all_rows
     steps = _line_steps(parts, _places(parts), rows, parts.log_odds)
-    log_odds = parts.log_odds + steps[parts.codes[:, _SCORE]]
-    loss = _loss(parts, rows, log_odds)
-    chi_square = 2.0 * (_loss(parts, rows, parts.log_odds) - loss)
-    if chi_square < _NOT_CHANCE:
-        return None
-    line = _effects(parts, [steps], (log_odds,), loss / float(parts.count.sum()))
-    return SureLine(line, 1.0 - 2.0 / chi_square)
+    gained = parts.loss(rows, parts.log_odds) - parts.loss(rows, _after(parts, parts.log_odds, steps))
+    return None if 2.0 * gained < _NOT_CHANCE else SureLine(steps, 1.0 - 1.0 / gained)
 
 
-def _effects(parts: Parts, steps: list[FloatArray], log_odds: tuple[FloatArray, ...], loss: float) -> Effects:
-    """The lines as effects of the score's bins, the other features without any."""
-    padded = tuple(np.pad(step, (0, int(parts.offset[-1]) - len(step))) for step in steps)
-    return Effects((_SCORE,), padded, (0.0,) * len(steps), log_odds, loss)
+def _after(parts: Parts, log_odds: FloatArray, steps: FloatArray) -> FloatArray:
+    """Log-odds moved by the step of each row's bin of the score, the first feature."""
+    return np.asarray(log_odds + steps[parts.codes[:, _SCORE]])
 
 
 def _places(parts: Parts) -> FloatArray:
@@ -86,8 +75,11 @@ def _places(parts: Parts) -> FloatArray:
     return np.asarray(np.round(place, DECIMALS), dtype=np.float64)
 
 
-def _line_steps(parts: Parts, place: FloatArray, rows: npt.NDArray[np.int32], log_odds: FloatArray) -> FloatArray:
-    """Step of each bin of the score on the line that fits ``rows`` best: Newton's method with the ridge."""
+def _line_steps(parts: Parts, place: FloatArray, rows: RowNumbers, log_odds: FloatArray) -> FloatArray:
+    """Step of each bin of the score on the line that fits ``rows`` best, by Newton's method with the ridge.
+
+    Behind the score's bins come the codes of all other features, without a step.
+    """
     shift = slope = 0.0
     for _ in range(_NEWTON_STEPS):
         step = shift + slope * place
@@ -99,16 +91,14 @@ def _line_steps(parts: Parts, place: FloatArray, rows: npt.NDArray[np.int32], lo
         shift, slope = shift + float(change[0]), slope + float(change[1])
         if np.abs(change).max() < _SMALL:
             break
-    return np.asarray(np.round(shift + slope * place, DECIMALS))
-
-
-def _loss(parts: Parts, rows: npt.NDArray[np.int32], log_odds: FloatArray) -> float:
-    return summed_log_loss(rows, log_odds, parts.count, parts.label)
+    steps = np.zeros(parts.offset[-1])
+    steps[: len(place)] = np.round(shift + slope * place, DECIMALS)
+    return steps
 
 
 @kernel
 def _line_sums(
-    rows: npt.NDArray[np.int32],
+    rows: RowNumbers,
     codes: npt.NDArray[np.uint8],
     log_odds: FloatArray,
     count: FloatArray,

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 
 import numpy as np
-import numpy.typing as npt
 
 from mbct.boosting.effects import DECIMALS, Effects
 from mbct.boosting.newton import move, newton_sums
-from mbct.boosting.parts import Parts, summed_log_loss
+from mbct.boosting.parts import Parts, RowNumbers
 from mbct.tree.honest_grower import STEP_LIMIT
 from mbct.validation import FloatArray
 
@@ -34,7 +33,7 @@ _LEAST_PROGRESS = 1e-7
 class _EffectsFit:
     """Steps that are fitted on some rows, beside what else has moved the log-odds."""
 
-    def __init__(self, parts: Parts, rows: npt.NDArray[np.int32], features: Sequence[int], log_odds: FloatArray):
+    def __init__(self, parts: Parts, rows: RowNumbers, features: Sequence[int], log_odds: FloatArray):
         self.parts = parts
         self.rows = rows
         self.features = features
@@ -89,25 +88,15 @@ def fit_effects(parts: Parts, n_folds: int, pool: Executor) -> Effects | None:
     features = tuple(int(j) for j in parts.usable if not parts.ordered[j])
     if not features:
         return None
-    grown_on = [np.flatnonzero(parts.fold != fold).astype(np.int32) for fold in range(n_folds)]
-    left_out = [np.flatnonzero(parts.fold == fold).astype(np.int32) for fold in range(n_folds)]
-    fits = [_EffectsFit(parts, rows, features, parts.log_odds) for rows in grown_on]
-    mass = float(parts.count.sum())
-
-    def held_out_loss() -> float:
-        return sum(
-            summed_log_loss(rows, fit.log_odds, parts.count, parts.label)
-            for rows, fit in zip(left_out, fits, strict=True)
-        )
-
-    base = lowest = held_out_loss() / mass
+    fits = [_EffectsFit(parts, parts.rows_but(fold), features, parts.log_odds) for fold in range(n_folds)]
+    base = lowest = parts.held_out_loss([fit.log_odds for fit in fits])
     best = None
     for number in range(_PASSES):
         list(pool.map(lambda fit: fit.improve(), fits))
-        loss = held_out_loss() / mass
+        loss = parts.held_out_loss([fit.log_odds for fit in fits])
         if loss < min(base, lowest):
             steps, constants = tuple(fit.steps.copy() for fit in fits), tuple(fit.constant for fit in fits)
-            best = Effects(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits), loss)
+            best = Effects(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits))
         if number > 0 and loss > lowest - _LEAST_PROGRESS:
             break
         lowest = min(loss, lowest) if number else loss
@@ -123,7 +112,7 @@ def refitted(effects: Effects, parts: Parts, tree_steps: FloatArray) -> tuple[Fl
     categories = [j for j in effects.features if not parts.ordered[j]]
     if not categories:
         return steps, constant
-    fit = _EffectsFit(parts, np.arange(len(parts.count), dtype=np.int32), categories, parts.log_odds + tree_steps)
+    fit = _EffectsFit(parts, parts.all_rows, categories, parts.log_odds + tree_steps)
     fit.steps, fit.constant = np.asarray(np.round(steps, DECIMALS)), constant
     fit.log_odds += constant
     for j in effects.features:

@@ -54,18 +54,8 @@ def replay_growth(
         size = float(weight[here].sum())
         shown = size if size > 0.0 else 1.0
         name = model.bins.names[feature]
-        record = (
-            number,
-            node,
-            int(depth[node]),
-            name,
-            size,
-            len(children),
-            before / shown,
-            after / shown,
-            total / mass,
-        )
-        records.append(SplitRecord(*record))
+        losses = before / shown, after / shown, total / mass
+        records.append(SplitRecord(number, node, int(depth[node]), name, size, len(children), *losses))
     return tuple(records)
 
 
