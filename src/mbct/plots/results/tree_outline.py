@@ -54,8 +54,12 @@ class TreeOutline:
 
     @property
     def splits(self) -> tuple[SplitRecord, ...]:
-        """The splits in the order in which the tree grew, where their losses are known."""
-        return tuple(sorted((n.split for n in self.nodes if n.split is not None), key=lambda s: (s.depth, s.node)))
+        """The splits in the order in which the tree grew, where their losses are known.
+
+        Children are numbered when they are made, level by level or the most promising first.
+        """
+        split = [node for node in self.nodes if node.split is not None]
+        return tuple(node.split for node in sorted(split, key=lambda node: min(node.children)) if node.split)
 
 
 def outline_tree(
