@@ -64,7 +64,7 @@ class RawGroups:
     @property
     def keys(self) -> list[str]:
         """Columns that tell groups apart."""
-        return [code_column(0), *(_key(j) for j in range(1, len(self.features) + 1))]
+        return [code_column(0), *(raw_key(j) for j in range(1, len(self.features) + 1))]
 
     @property
     def frame(self) -> Frame:
@@ -106,7 +106,8 @@ _SUMS = ("count", "label", "pred", "pred2", "pred_label")
 """The five sums of the paper's trees; the sixth, of log-odds, which they never ask for, is left unknown (NaN)."""
 
 
-def _key(j: int) -> str:
+def raw_key(j: int) -> str:
+    """Column of the raw values of the ``j``-th feature, counted from 1."""
     return f"__mbct_raw_{j}"
 
 

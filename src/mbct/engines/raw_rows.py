@@ -21,7 +21,7 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.engines.bins import number_bins, score_bins
 from mbct.engines.factorize import as_floats, factorize
-from mbct.engines.raw_groups import raw_value
+from mbct.engines.raw_groups import raw_key, raw_value
 from mbct.engines.rows import P, Rows, W, Y
 from mbct.jit import kernel
 from mbct.progress import progress
@@ -62,7 +62,7 @@ def _read(
     """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
     schema = rows.source.frame.collect_schema()
     raw = [raw_value(name, schema[name], by_value=name in by_value) for name in features]
-    keys = [P, *(f"__mbct_raw_{j}" for j in range(1, len(gathered)))]
+    keys = [P, *(raw_key(j) for j in range(1, len(gathered)))]
     named = [value.alias(key) for value, key in zip(raw, keys[1:], strict=True)]
     kept = {name: np.empty(rows.n_rows) for name in (P, Y, *([W] if rows.weighted else []))}
     weight = np.broadcast_to(1.0, rows.n_rows)
