@@ -13,6 +13,7 @@ def test_evidence_is_the_log_of_the_mean_likelihood_ratio():
     fold = np.array([0, 1, 1, 2], dtype=np.uint8)
     found = gain_of_rows(gain, gain**2, 4.0, fold)
     assert found.evidence == pytest.approx(np.log(np.mean(np.exp([1.0, 1.5, 0.25]))))
+    assert found.together == pytest.approx(2.75)
     assert found.value == pytest.approx(gain.mean())
     assert found.standard_error == pytest.approx(gain.std() / 2.0)
 
@@ -24,11 +25,12 @@ def test_evidence_of_large_gains_does_not_overflow():
 @pytest.mark.parametrize(
     ("gain", "trust"),
     [
-        (Gain(0.02, 0.01, 5.0), 0.0),
-        (Gain(0.02, 0.01, 5.5), 0.75),
-        (Gain(0.01, 0.01, 9.0), 0.0),
-        (Gain(-0.01, 0.001, -3.0), 0.0),
-        (Gain(0.1, 0.01, 80.0), 0.99),
+        (Gain(0.02, 0.01, 5.0, 15.0), 0.0),
+        (Gain(0.02, 0.01, 5.5, 15.0), 0.75),
+        (Gain(0.02, 0.01, 5.0, 17.0), 0.75),
+        (Gain(0.01, 0.01, 9.0, 20.0), 0.0),
+        (Gain(-0.01, 0.001, -3.0, -9.0), 0.0),
+        (Gain(0.1, 0.01, 80.0, 400.0), 0.99),
     ],
 )
 def test_a_correction_is_trusted_where_chance_gives_less(gain, trust):

@@ -26,6 +26,10 @@ _HOPE = 0.8
 """What is missing may turn out so much less than foreseen."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
+_PASSES_TO_JUDGE = 3
+"""Newton passes after which a new tree is judged."""
+_WORTH_ANOTHER = 0.99
+"""Another turn through the trees is worth its time where the last one left less than this share of what was missed."""
 
 
 DISTILLED_GROWTH = HonestGrowth(max_leaves=32, tau=2.0, min_curvature=3.0, rate=0.5, honest=False)
@@ -36,8 +40,8 @@ class DistilOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
     ``least_fidelity``: below it at the last stage the ensemble is kept whole, and the rest is not tried where that
-    is to be foreseen. ``cycles``: how often each tree is grown anew beside all the others. Below
-    ``enough_cells`` rows are imagined beside the real ones.
+    is to be foreseen. ``cycles``: how often at most each tree is grown anew beside all the others.
+    Below ``enough_cells`` rows are imagined beside the real ones.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
@@ -55,7 +59,7 @@ COMPACT = DistilOptions(
     stages=(8,),
     least_fidelity=0.0,
     passes=10,
-    cycles=3,
+    cycles=6,
     ridge=0.2,
     enough_cells=200_000,
     growth=DISTILLED_GROWTH._replace(rate=0.3, tau=0.2, min_curvature=1.0),
@@ -105,9 +109,9 @@ def distil(
         while len(said.trees) < stage:
             said.grow()
             on_tree(1)
-        said.refit()
-        for _ in range(options.cycles):
-            said.grow_anew(on_tree)
+        said.refit(options.passes)
+        if options.cycles:
+            said.improve(on_tree)
         reached.append(_fidelity(lesson, said.log_odds))
         if reached[-1] >= options.fidelity or _foreseen(reached, options) < options.least_fidelity:
             break
@@ -138,27 +142,49 @@ class _Said:
         """Add a tree."""
         tree = _grow(self.lesson, self.log_odds, self.options.growth)
         self.trees.append(tree)
-        self.nodes.append(stops(tree, self.lesson.codes, self.lesson.offset))
-        move(self.log_odds, tree.step, self.nodes[-1])
+        self.nodes.append(np.empty(0, dtype=np.int32))
+        self._put(len(self.trees) - 1, tree)
 
-    def refit(self) -> None:
+    def _put(self, number: int, tree: CalibrationTree) -> None:
+        self.trees[number] = tree
+        self.nodes[number] = stops(tree, self.lesson.codes, self.lesson.offset)
+        move(self.log_odds, tree.step, self.nodes[number])
+
+    def refit(self, passes: int) -> None:
         """Newton passes over the steps of all trees."""
         lesson, ridge = self.lesson, self.options.ridge
-        for _ in range(self.options.passes):
+        for _ in range(passes):
             for number, tree in enumerate(self.trees):
                 self.trees[number] = _refitted(lesson, tree, self.nodes[number], self.log_odds, ridge)
 
-    def grow_anew(self, on_tree: Callable[[int], None]) -> None:
-        """Take each tree out in turn and grow another in its place, in full; then refit all."""
-        growth = self.options.growth._replace(rate=1.0)
-        for number, old in enumerate(self.trees):
-            move(self.log_odds, -old.step, self.nodes[number])
-            tree = _grow(self.lesson, self.log_odds, growth)
-            self.trees[number] = tree
-            self.nodes[number] = stops(tree, self.lesson.codes, self.lesson.offset)
-            move(self.log_odds, tree.step, self.nodes[number])
-            on_tree(1)
-        self.refit()
+    def improve(self, on_tree: Callable[[int], None]) -> None:
+        """Replace trees in turn, each by one grown in full beside the others, as long as that brings them nearer."""
+        missed = self._missed()
+        for _ in range(self.options.cycles):
+            before = missed
+            for number in range(len(self.trees)):
+                missed = self._replaced(number, missed)
+                on_tree(1)
+            if missed > _WORTH_ANOTHER * before:
+                break
+        self.refit(self.options.passes)
+
+    def _replaced(self, number: int, missed: float) -> float:
+        """Grow another tree in place of one and refit all; undone unless less is missed. What is missed then."""
+        trees, nodes, log_odds = self.trees.copy(), self.nodes.copy(), self.log_odds.copy()
+        move(self.log_odds, -self.trees[number].step, self.nodes[number])
+        self._put(number, _grow(self.lesson, self.log_odds, self.options.growth._replace(rate=1.0)))
+        self.refit(_PASSES_TO_JUDGE)
+        now = self._missed()
+        if now < missed * (1.0 - 1e-9):
+            return now
+        self.trees, self.nodes, self.log_odds = trees, nodes, log_odds
+        return missed
+
+    def _missed(self) -> float:
+        """KL(ensemble ‖ trees) over what trees are grown on."""
+        lesson, rows = self.lesson, self.lesson.grown_on
+        return _divergence(lesson.target[rows], self.log_odds[rows], lesson.count[rows])
 
 
 def _grow(lesson: Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:

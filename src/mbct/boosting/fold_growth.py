@@ -109,7 +109,7 @@ class LockStep(Generic[FoldType]):
         until: int | None = None,
         beaten: Callable[["LockStep[FoldType]"], bool] = lambda _: False,
     ) -> None:
-        """Add rounds until the loss has not fallen for ``patience`` of them, at most ``until``, or while not beaten."""
+        """Add rounds until the loss has not fallen for a while, at most ``until``, or while not beaten."""
         last = self.options.max_trees if until is None else min(until, self.options.max_trees)
         while not self.stopped and self.n_rounds < last:
             loss = sum(pool.map(lambda fold: fold.grow(), self.folds)) / self.mass
@@ -118,7 +118,7 @@ class LockStep(Generic[FoldType]):
             if loss < self.loss - _LEAST_PROGRESS:
                 self.loss, self.n_trees = loss, self.n_rounds
                 self._remember()
-            late = self.n_rounds - self.n_trees >= self.options.patience
+            late = self.n_rounds - self.n_trees >= self.options.patience_for(self.mass)
             self.stopped = late or self.n_rounds >= self.options.max_trees or beaten(self)
 
     def _remember(self) -> None:

@@ -17,13 +17,18 @@ STEP_LIMIT = 4.0
 
 
 class HonestGrowth(NamedTuple):
-    """Leaves, shrinkage τ to the parent, least curvature of a child, rate η; ``honest`` ranks by cross-fitted gain."""
+    """Leaves, shrinkage τ to the parent, least curvature of a child, rate η; ``honest`` ranks by cross-fitted gain.
+
+    ``free_values``: numbers of at most so many values are cut at a threshold or, where that gains more, into any two
+    sets: days, hours and codes of regions are numbers by their type, but what happens need not follow their order.
+    """
 
     max_leaves: int = 15
     tau: float = 10.0
     min_curvature: float = 3.0
     rate: float = 0.1
     honest: bool = True
+    free_values: int = 32
 
 
 class _Nodes(NamedTuple):
@@ -98,6 +103,37 @@ def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growt
 
 
 @kernel
+def _consider(
+    nodes: _Nodes,
+    node: int,
+    feature: int,
+    by_order: bool,
+    histogram: FloatArray,
+    growth: HonestGrowth,
+    scratch: npt.NDArray[np.uint8],
+) -> None:
+    """Keep the best cut of one feature, at a threshold or into any two sets, where it beats the node's best so far."""
+    score = search_feature(
+        histogram,
+        by_order,
+        growth.honest,
+        nodes.step[node],
+        nodes.half_step[node],
+        growth.tau,
+        growth.min_curvature,
+        growth.rate,
+        scratch,
+    )
+    if score <= NO_SPLIT:
+        return
+    score -= nodes.gain[node]
+    if nodes.candidate[node] < 0 or clearly_above(score, nodes.score[node]):
+        nodes.score[node] = score
+        nodes.candidate[node] = feature
+        nodes.side[node, : len(histogram)] = scratch[: len(histogram)]
+
+
+@kernel
 def _search(
     nodes: _Nodes,
     node: int,
@@ -113,24 +149,11 @@ def _search(
         return
     for j in features:
         part = histogram[offset[j] : offset[j + 1]]
-        score = search_feature(
-            part,
-            ordered[j],
-            growth.honest,
-            nodes.step[node],
-            nodes.half_step[node],
-            growth.tau,
-            growth.min_curvature,
-            growth.rate,
-            scratch,
-        )
-        if score <= NO_SPLIT:
-            continue
-        score -= nodes.gain[node]
-        if nodes.candidate[node] < 0 or clearly_above(score, nodes.score[node]):
-            nodes.score[node] = score
-            nodes.candidate[node] = j
-            nodes.side[node, : len(part)] = scratch[: len(part)]
+        if ordered[j]:
+            _consider(nodes, node, j, True, part, growth, scratch)
+        # two values have one cut, and the last two codes stand for missing and unseen ones
+        if not ordered[j] or 2 < len(part) - 2 <= growth.free_values:
+            _consider(nodes, node, j, False, part, growth, scratch)
 
 
 @kernel
