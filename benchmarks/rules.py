@@ -96,9 +96,9 @@ def page(results: list[dict[str, Any]]) -> str:
             + f" | {r['full']:.5f} ({r['full_rules']:,}) |"
         )
     said = (
-        "Held-out log loss, in brackets the number of rules; one split. Made by `python benchmarks/rules.py`. Here trees "
-        'are only added; `size="compact"` also replaces each of its eight in turn, and so keeps more with 256 rules '
-        "([held-out quality](quality.md))."
+        "Held-out log loss, in brackets the number of rules; one split. Made by `python benchmarks/rules.py`. Here "
+        'trees are only added; `size="compact"` also replaces each of its eight in turn, and so keeps more with 256 '
+        "rules ([held-out quality](quality.md))."
     )
     return f"# What each rule buys\n\n{said}\n\n![kept of the gain](rules.svg)\n\n" + "\n".join(lines) + "\n"
 
