@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.boosting.distil import DistilOptions, _foreseen, smaller_than
+from mbct.boosting.distil import COMPACT, DistilOptions, _foreseen, distil, smaller_than
+from mbct.boosting.masks import summed_steps
+from mbct.calibrators.inputs import training_data
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,23 @@ def test_auto_is_never_larger_than_the_ensemble(sizes):
     assert sizes["auto"].model_.n_rules <= sizes["full"].model_.n_rules
     assert 0.97 <= sizes["auto"].fidelity_ <= 1.0
     assert sizes["full"].fidelity_ == 1.0
+
+
+def test_trees_that_are_replaced_in_turn_say_more_of_the_ensemble(sizes):
+    frame = biased_clicks(11, 30_000).frame
+    full = sizes["full"]
+    data = training_data(frame.drop(columns="y"), frame["y"], None, None, "p")
+    bins, cells = full._cells(data)
+
+    def total_step(codes):
+        return summed_steps(full.model_.trees, codes, cells.n_codes)
+
+    two = replace(COMPACT, stages=(2,))
+    ordered = tuple(feature.ordered for feature in bins)
+    added = distil(cells, ordered, total_step, replace(two, cycles=0))
+    replaced = distil(cells, ordered, total_step, two)
+    assert len(added.trees) == len(replaced.trees) == 2
+    assert 1.0 - replaced.fidelity < 0.9 * (1.0 - added.fidelity)
 
 
 def test_rules_count_every_row(sizes):

@@ -28,6 +28,8 @@ _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
 _PASSES_TO_JUDGE = 3
 """Newton passes after which a new tree is judged."""
+_ROUNDING = 1e-9
+"""Share of what is missed by which a tree must do better, so that rounding cannot choose."""
 _WORTH_ANOTHER = 0.99
 """Another turn through the trees is worth its time where the last one left less than this share of what was missed."""
 
@@ -140,15 +142,14 @@ class _Said:
 
     def grow(self) -> None:
         """Add a tree."""
-        tree = _grow(self.lesson, self.log_odds, self.options.growth)
-        self.trees.append(tree)
-        self.nodes.append(np.empty(0, dtype=np.int32))
-        self._put(len(self.trees) - 1, tree)
+        self._put(len(self.trees), _grow(self.lesson, self.log_odds, self.options.growth))
 
     def _put(self, number: int, tree: CalibrationTree) -> None:
-        self.trees[number] = tree
-        self.nodes[number] = stops(tree, self.lesson.codes, self.lesson.offset)
-        move(self.log_odds, tree.step, self.nodes[number])
+        """Set one tree, the next one too, and move the cells by it."""
+        node = stops(tree, self.lesson.codes, self.lesson.offset)
+        self.trees[number : number + 1] = [tree]
+        self.nodes[number : number + 1] = [node]
+        move(self.log_odds, tree.step, node)
 
     def refit(self, passes: int) -> None:
         """Newton passes over the steps of all trees."""
@@ -176,7 +177,7 @@ class _Said:
         self._put(number, _grow(self.lesson, self.log_odds, self.options.growth._replace(rate=1.0)))
         self.refit(_PASSES_TO_JUDGE)
         now = self._missed()
-        if now < missed * (1.0 - 1e-9):
+        if now < missed * (1.0 - _ROUNDING):
             return now
         self.trees, self.nodes, self.log_odds = trees, nodes, log_odds
         return missed
