@@ -44,17 +44,17 @@ def all_bins_hold(node, *values):
     return bool(np.all((low <= truth) & (truth <= high)))
 
 
-@pytest.mark.parametrize("options", [{"size": "compact"}, {"preset": "paper"}])
-def test_coverage_by_simulation(options):
-    """All bins at once hold in at least 1 − α of the samples: here 40 fits, each judged on 100,000 fresh rows."""
+@pytest.mark.parametrize(("options", "n_fits"), [({"size": "compact"}, 20), ({"preset": "paper"}, 40)])
+def test_coverage_by_simulation(options, n_fits):
+    """All bins at once hold in at least 1 − α of the samples, each fit judged on 100,000 fresh rows."""
     fresh = biased_clicks(999, 100_000)
     held = 0
-    for seed in range(40):
+    for seed in range(n_fits):
         model = fit(biased_clicks(seed, 4_000).frame, max_trees=8, **options)
         _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
         node, _ = bins_of_rows(model, fresh.frame)
         held += all_bins_hold(node, fresh.truth, lower, upper)
-    assert held >= 38
+    assert held >= 0.95 * n_fits
 
 
 PRESETS = [{"preset": "default"}, {"preset": "fast"}, {"preset": "paper"}]

@@ -83,6 +83,16 @@ def test_it_learns_from_a_table_of_counts():
     assert mean_error(fitted.calibrate(cells), truth) < 0.2 * mean_error(cells["p"], truth)
 
 
+@pytest.mark.parametrize("copies", [1, 5])
+def test_copies_of_rows_are_left_out_together(copies):
+    """Else rows would be judged by themselves, and no number of trees would be too large."""
+    rng = np.random.default_rng(3)
+    p = rng.uniform(0.05, 0.95, 3000)
+    frame, y = {"p": p, **{f"x{j}": rng.normal(size=3000) for j in range(5)}}, rng.uniform(size=3000) < p
+    fitted = boosted().fit(frame, y, sample_weight=np.full(3000, float(copies)))
+    assert mean_error(fitted.calibrate(frame), p) < 0.02
+
+
 def test_the_number_of_threads_does_not_matter():
     frame, y, _ = biased_by_feature()
     one, two = (LightGBMCalibrator(score="p", n_jobs=n).fit(frame, y) for n in (1, 2))

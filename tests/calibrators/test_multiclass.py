@@ -77,6 +77,16 @@ def test_row_order_threads_and_copies_do_not_matter(coupling):
     assert np.array_equal(fitted(frame, copies), fitted(frame.loc[frame.index.repeat(copies)]))
 
 
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_weights_of_rows_invent_nothing(coupling):
+    frame, label, _ = three_classes(7, 3_000, biased=False)
+    test, test_label, _ = three_classes(8, 5_000, biased=False)
+    base = log_loss(test[SCORES].to_numpy(), test_label)
+    for weight in (np.full(len(frame), 5.0), np.random.default_rng(1).integers(1, 6, len(frame))):
+        model = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label, sample_weight=weight)
+        assert log_loss(model.calibrate(test), test_label) < base + 2e-3
+
+
 def test_handwritten_digits_from_a_matrix_of_scores():
     X, y = load_digits(return_X_y=True)
     part = np.arange(len(y)) % 3

@@ -110,6 +110,28 @@ def test_columns_of_nothing_and_of_rare_values_agree_with_memory(tmp_path: Path,
     np.testing.assert_array_equal(aggregate(source, bins, label="y").codes, aggregate(frame, bins, label="y").codes)
 
 
+def test_values_that_weights_sort_by_label_keep_their_codes_in_every_engine(
+    tmp_path: Path, opened_lazily: Open
+) -> None:
+    rng = np.random.default_rng(5)
+    n = 300
+    label = (rng.random(n) < 0.3).astype(int)
+    frame = pl.DataFrame(
+        {
+            "p": rng.uniform(0.1, 0.5, n),
+            "y": label,
+            "w": np.where(label == 1, 1.0, 4.0),
+            "user": [f"u{i}" for i in rng.integers(0, 2 * n, n)],
+            "code": rng.integers(0, 2 * n, n),
+        }
+    )
+    frame.write_parquet(tmp_path / "rows.parquet")
+    wanted = {"score": "p", "label": "y", "weight": "w", "categorical": ["code"]}
+    bins = fit_bins(frame, **wanted)
+    assert [feature.n_values for feature in bins[1:]] == [frame["user"].n_unique(), frame["code"].n_unique()]
+    assert fit_bins(opened_lazily(tmp_path / "rows.parquet"), **wanted) == bins
+
+
 @pytest.mark.parametrize(
     ("dtype", "message"),
     [

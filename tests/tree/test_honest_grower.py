@@ -14,7 +14,7 @@ def grown(rate_of_value, growth, n_rows=6_000):
     label = np.asarray(rate_of_value, dtype=float)[codes[:, 0]]
     rows = np.arange(n_rows, dtype=np.int32)
     gradient = np.zeros((n_rows, 4), dtype=np.float32)
-    gradients(rows, np.zeros(n_rows), count, label, np.uint64(3), growth.honest, gradient)
+    gradients(rows, np.zeros(n_rows), count, label, np.uint64(3), growth.honest, False, gradient)
     offset = np.array([0, N_VALUES + 2])
     return grow_honest(codes, gradient, rows, offset, np.array([True]), np.array([0]), growth)
 

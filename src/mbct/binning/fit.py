@@ -12,13 +12,16 @@ from mbct.binning.keys import category_key, value_type
 from mbct.errors import ParameterError
 from mbct.validation import FloatArray
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class BinningOptions:
     """How features are cut.
 
-    ``min_category_rows``: a category with less mass shares the code of unseen values. ``score_bins`` cuts the
-    prediction into that many buckets, of equal width or (``score_by="mass"``) of equal mass.
+    ``min_category_rows``: a category with less mass shares the code of unseen values; up to 2, which is for values that
+    were met once, only where mass counts rows (:func:`counts_rows`). ``score_bins`` cuts the prediction into that many
+    buckets, of equal width or (``score_by="mass"``) of equal mass.
     """
 
     number_bins: int = 128
@@ -46,13 +49,51 @@ def fit_score_bins(name: str, values: FloatArray, mass: FloatArray, options: Bin
     return fit_number_bins(name, values, mass, options.score_bins)
 
 
+_ONCE = 2.0
+"""A value of less mass was met once."""
+_BY_CHANCE = 1e-4
+"""Values that were met once may have one label by chance; with less than this it is no chance."""
+
+
+@dataclass(frozen=True)
+class RareValues:
+    """Mass and positives of all values of a category that are too rare for a code of their own."""
+
+    mass: float
+    label: float
+
+
+def counts_rows(mass: FloatArray, rare: RareValues, rate: float, min_rows: float) -> bool:
+    """Whether the mass of a category's values counts rows, so that it tells which were met once.
+
+    ``mass`` is that of the values which are not ``rare``, ``rate`` the rate of positives of all rows. Weights need not
+    count rows, and where positives and negatives weigh differently they sort the values by label: among those of little
+    mass are those that were met once, in a row of the lighter class. Unseen values must not be taken for these.
+    A ``min_rows`` beyond once is taken at its word.
+    """
+    if min_rows > _ONCE:
+        return True
+    amounts = np.append(mass, rare.mass)
+    if np.any(np.abs(amounts - np.rint(amounts)) > _ROUNDING * amounts):
+        return False
+    if rare.label < 0.5:
+        return bool((1.0 - rate) ** rare.mass >= _BY_CHANCE)
+    return rare.mass - rare.label >= 0.5 or bool(rate**rare.mass >= _BY_CHANCE)
+
+
 def fit_category_bins(
-    name: str, values: Sequence[Any], mass: FloatArray, label: FloatArray, pred: FloatArray, min_rows: float
+    name: str,
+    values: Sequence[Any],
+    mass: FloatArray,
+    label: FloatArray,
+    pred: FloatArray,
+    min_rows: float,
+    rate: float,
 ) -> CategoryBins:
     """Codes of a category, the most frequent value first; rare values are left to the unseen code.
 
-    Equal masses are ordered by label and prediction sums before the name, so that renaming the values of a column
-    does not reorder its codes.
+    ``rate`` is the rate of positives of all rows. Equal masses are ordered by label and prediction sums before the
+    name, so that renaming the values of a column does not reorder its codes.
     """
     merged: dict[str, list[float]] = {}
     for value, *sums in zip(values, mass.tolist(), label.tolist(), pred.tolist(), strict=True):
@@ -61,7 +102,12 @@ def fit_category_bins(
             held = merged.setdefault(key, [0.0, 0.0, 0.0])
             for i, amount in enumerate(sums):
                 held[i] += amount
-    kept = [(key, sums) for key, sums in merged.items() if sums[0] >= min_rows]
+    least = min_rows * (1.0 - _ROUNDING)
+    kept = [(key, sums) for key, sums in merged.items() if sums[0] >= least]
+    too_rare = [sums for sums in merged.values() if sums[0] < least]
+    rare = RareValues(sum(sums[0] for sums in too_rare), sum(sums[1] for sums in too_rare))
+    if not counts_rows(np.array([sums[0] for _, sums in kept]), rare, rate, min_rows):
+        kept = list(merged.items())
     kept.sort(key=lambda item: (*(-float(f"{amount:.10g}") for amount in item[1]), item[0]))
     return CategoryBins(name, tuple(key for key, _ in kept), value_type(list(values)))
 

@@ -190,7 +190,7 @@ class _Said:
 
 def _grow(lesson: Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
     gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
-    gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, gradient)
+    gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, False, gradient)
     grown = grow_honest(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
     empty = np.zeros(len(grown.feature))
     step = rounded(grown.step * growth.rate)

@@ -47,7 +47,9 @@ class FoldGrower:
         n_used = int(np.ceil(self.options.feature_share * len(parts.usable)))
         features = np.sort(self.rng.permutation(parts.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
-        gradients(self.grown_on, self.log_odds, parts.count, parts.label, seed, growth.honest, self.gradient)
+        gradients(
+            self.grown_on, self.log_odds, parts.count, parts.label, seed, growth.honest, parts.whole, self.gradient
+        )
         tree = grow_honest(parts.codes, self.gradient, self.grown_on, parts.offset, parts.ordered, features, growth)
         step = rounded(tree.step * growth.rate)
         sums = settle_rows(tree, step, self.gradient, parts.count, parts.label, self.log_odds)

@@ -27,7 +27,10 @@ ClassTrees = tuple[tuple[CalibrationTree, ...], ...]
 
 @dataclass(frozen=True)
 class JointRows:
-    """Coded rows of many classes: logarithms of the K scores, weight, number of the class, and fold."""
+    """Coded rows of many classes: logarithms of the K scores, weight, number of the class, and fold.
+
+    ``whole``: each is one row, whatever its weight.
+    """
 
     codes: CodeMatrix
     log_score: FloatArray
@@ -36,6 +39,7 @@ class JointRows:
     fold: npt.NDArray[np.uint8]
     offset: npt.NDArray[np.int64]
     ordered: npt.NDArray[np.bool_]
+    whole: bool = False
 
 
 def softmax(z: FloatArray) -> FloatArray:
@@ -92,7 +96,7 @@ class JointFold:
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
         positive = rows.count * (rows.label == k)
         log_odds = _against_the_rest(self.log_odds, k)
-        gradients(self.grown_on, log_odds, rows.count, positive, seed, True, self.gradient)
+        gradients(self.grown_on, log_odds, rows.count, positive, seed, True, rows.whole, self.gradient)
         tree = grow_honest(rows.codes, self.gradient, self.grown_on, rows.offset, rows.ordered, features, growth)
         step = tree.step * growth.rate
         sums = settle_rows(tree, step, self.gradient, rows.count, positive, log_odds)

@@ -11,6 +11,7 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
 from mbct.jit import kernel
+from mbct.stats.copies import find_copies, rate_by_score
 from mbct.validation import FloatArray
 
 RowNumbers = npt.NDArray[np.int32]
@@ -22,7 +23,10 @@ _SURE_TOGETHER = 16.0
 
 @dataclass(frozen=True)
 class Parts:
-    """Rows, or parts of cells, to boost on: codes, where their log-odds start, mass, positives and fold."""
+    """Rows, or parts of cells, to boost on: codes, where their log-odds start, mass, positives and fold.
+
+    ``whole``: what stands in one place is one row, whatever its mass.
+    """
 
     codes: CodeMatrix
     log_odds: FloatArray
@@ -32,6 +36,7 @@ class Parts:
     offset: npt.NDArray[np.int64]
     ordered: npt.NDArray[np.bool_]
     usable: npt.NDArray[np.int64]
+    whole: bool = False
 
     def rows_of(self, fold: int) -> RowNumbers:
         """Rows that ``fold`` leaves out and is judged on."""
@@ -57,22 +62,26 @@ class Parts:
 
 
 def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int) -> Parts:
-    """Spread cells over folds. A cell moves at the mean log-odds of its rows, which is exact for row-level cells.
+    """Spread cells over folds, whole ones where they hold copies of a row rather than many rows.
 
-    ``usable`` numbers the features that trees may split by.
+    A cell moves at the mean log-odds of its rows, which is exact for row-level cells. ``usable`` numbers the features
+    that trees may split by.
     """
-    thinned = thin(cells.sums, n_folds, seed)
-    whole = len(thinned.cell) == len(cells)
-    start = cells.sums.logit / cells.sums.count
+    count, label = cells.sums.count, cells.sums.label
+    start = cells.sums.logit / count
+    copies = find_copies(count, label, rate_by_score(count, label, start))
+    thinned = thin(count, label, copies, n_folds, seed)
+    unparted = len(thinned.cell) == len(cells)
     return Parts(
-        cells.codes if whole else np.ascontiguousarray(cells.codes[thinned.cell]),
-        start if whole else start[thinned.cell],
+        cells.codes if unparted else np.ascontiguousarray(cells.codes[thinned.cell]),
+        start if unparted else start[thinned.cell],
         thinned.count,
         thinned.label,
         thinned.fold,
         code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
+        whole=not copies.alike,
     )
 
 

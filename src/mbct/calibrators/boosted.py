@@ -66,7 +66,8 @@ class LightGBMCalibrator(Calibrator):
     The number of trees minimises the log loss on ``validation_fraction`` of the rows of each class, a seeded choice;
     the model is then fitted on all rows. Where no tree lowers that loss, or a part would have fewer than two rows of
     a class, the base is left as it is. Equal rows are joined, so a weight of k is k copies, and what LightGBM limits by
-    counts of rows (``min_child_samples``) is scaled to the number of joined rows.
+    counts of rows (``min_child_samples``) is scaled to the number of joined rows. Where rows seem to be repeated, not
+    met again, the choice falls on all copies of a row at once.
     """
 
     method = "lightgbm"
@@ -114,7 +115,9 @@ class LightGBMCalibrator(Calibrator):
         self.booster_ = _booster(text)
 
     def _number_of_trees(self, table: FeatureTable, rows: JoinedRows) -> int:
-        held_out, rest = rows.parted(self.validation_fraction, np.random.default_rng(self.random_state))
+        repeated = _rows_counted(rows) < float(np.sum(rows.weight))
+        parted = rows.parted_by_group if repeated else rows.parted
+        held_out, rest = parted(self.validation_fraction, np.random.default_rng(self.random_state))
         if not (held_out.has_two_of_each_class() and rest.has_two_of_each_class()):
             return 0
         booster = self._train(table, rest, self.n_estimators, held_out)
@@ -147,7 +150,7 @@ class LightGBMCalibrator(Calibrator):
 
     def _booster_parameters(self, rows: JoinedRows) -> dict[str, Any]:
         # LightGBM counts the joined rows, so what it limits by counts of rows is scaled to their number.
-        joined_share = min(len(rows) / float(np.sum(rows.weight)), 1.0)
+        joined_share = min(len(rows) / _rows_counted(rows), 1.0)
         counts = {"min_data_in_leaf": self.min_child_samples, **_ROW_LIMITS}
         return {
             "objective": "binary",
@@ -181,6 +184,11 @@ class LightGBMCalibrator(Calibrator):
         self.features_ = FeatureTable(self.score_, tuple(state["features"]), categories)
         self.model_text_ = state["model"]
         self.booster_ = _booster(self.model_text_)
+
+
+def _rows_counted(rows: JoinedRows) -> float:
+    """How many rows there are: their weight, less what are only copies."""
+    return float(np.sum(rows.weight)) / max(rows.copies(rows.label, rows.matrix[:, 0]).per_row, 1.0)
 
 
 def _lightgbm() -> Any:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from mbct.calibrators.folds import row_keys
 from mbct.engines.columns import Columns
+from mbct.stats.copies import Copies, find_copies, rate_by_score
 from mbct.validation import FloatArray
 
 _MOST_COPIES = 10**9
@@ -25,6 +26,8 @@ class JoinedRows:
     matrix: FloatArray
     label: FloatArray
     weight: FloatArray
+    group: npt.NDArray[np.intp]
+    """Rows that agree in all numbers, whatever their labels, share one."""
 
     @classmethod
     def of_rows(cls, matrix: FloatArray, label: FloatArray, weight: FloatArray, seed: int) -> Self:
@@ -34,21 +37,38 @@ class JoinedRows:
         >>> sorted(zip(rows.matrix[:, 0].tolist(), rows.weight.tolist()))
         [(0.1, 2.0), (0.2, 1.0)]
         """
-        columns = {"label": label, **{f"column {j}": matrix[:, j] for j in range(matrix.shape[1])}}
-        key = row_keys(Columns(columns, len(matrix)), seed)
+        numbers = {f"column {j}": matrix[:, j] for j in range(matrix.shape[1])}
+        key = row_keys(Columns({"label": label, **numbers}, len(matrix)), seed)
         # By weight too, so that sums of fractions do not depend on the order of the rows.
         order = np.lexsort((weight, key))
         starts = np.flatnonzero(np.concatenate([[True], np.diff(key[order]) != 0]))
         first = order[starts]
-        return cls(matrix[first], label[first], np.add.reduceat(weight[order], starts))
+        distinct = Columns({name: column[first] for name, column in numbers.items()}, len(first))
+        _, group = np.unique(row_keys(distinct, seed), return_inverse=True)
+        return cls(matrix[first], label[first], np.add.reduceat(weight[order], starts), group)
 
     def __len__(self) -> int:
         return len(self.label)
 
-    def parted(self, share: float, rng: np.random.Generator) -> tuple[Self, Self]:
-        """A random ``share`` of each class, and the others; each copy that a weight stands for falls on its own.
+    def copies(self, label: FloatArray, log_odds: FloatArray) -> Copies:
+        """Copies in the groups, as any label of two values and its log-odds show them."""
+        score = np.empty(int(self.group.max()) + 1)
+        score[self.group] = log_odds
+        count, positives = (
+            np.bincount(self.group, amount).astype(np.float64) for amount in (self.weight, self.weight * label)
+        )
+        return find_copies(count, positives, rate_by_score(count, positives, score))
 
-        What a weight has beyond a whole number falls as one more, smaller copy.
+    def parted_by_group(self, share: float, rng: np.random.Generator) -> tuple[Self, Self]:
+        """A random ``share`` of the groups, each with all its rows, and the others."""
+        order = rng.permutation(int(self.group.max()) + 1)
+        drawn = np.where(order[self.group] < share * len(order), self.weight, 0.0)
+        return self._with_weight(drawn), self._with_weight(self.weight - drawn)
+
+    def parted(self, share: float, rng: np.random.Generator) -> tuple[Self, Self]:
+        """A random ``share`` of each class, and the others; each row that a weight counts falls on its own.
+
+        What a weight has beyond a whole number falls as one more, smaller row.
         """
         drawn = np.zeros(len(self))
         for value in (0.0, 1.0):
@@ -67,7 +87,7 @@ class JoinedRows:
 
     def _with_weight(self, weight: FloatArray) -> Self:
         rows: npt.NDArray[np.intp] = np.flatnonzero(weight > 0)
-        return type(self)(self.matrix[rows], self.label[rows], weight[rows])
+        return type(self)(self.matrix[rows], self.label[rows], weight[rows], self.group[rows])
 
 
 def _copies_drawn(copies: npt.NDArray[np.int64], share: float, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -18,13 +18,13 @@ from mbct.calibrators.joined_rows import JoinedRows
 from mbct.calibrators.many_scores import ClassRows, ManyScores
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.cells.group import CodeMatrix
-from mbct.cells.thin import thin
+from mbct.cells.thin import Thinned, thin
 from mbct.engines.columns import Columns
 from mbct.engines.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.progress import progress
-from mbct.stats.logodds import EPSILON
-from mbct.stats.sums import Sums
+from mbct.stats.copies import Copies
+from mbct.stats.logodds import EPSILON, logit
 from mbct.tree.model import CalibrationTree
 from mbct.validation import FloatArray
 
@@ -103,12 +103,13 @@ class MulticlassCalibrator(ManyScores):
     ) -> FeatureBins:
         """Bins of the K scores, then of the features."""
         first_score, *other_scores = rows.probabilities.T
+        commonest = np.bincount(code, weight).argmax()
         first, *features = fit_bins(
             rows.columns,
             _score_name(0),
             self._one()._feature_names(rows.columns, _score_name(0)),
             first_score,
-            code.astype(np.float64),
+            (code == commonest).astype(np.float64),
             weight,
             self.categorical,
             options,
@@ -127,21 +128,26 @@ class MulticlassCalibrator(ManyScores):
     def _joint_rows(
         self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: HonestOptions
     ) -> JointRows:
-        """Equal rows joined, in an order that their content decides, and spread over folds copy by copy."""
+        """Equal rows joined, in an order that their content decides, and spread over folds.
+
+        Copy by copy, or whole where a row was repeated rather than met again.
+        """
         codes = self._encode(rows)
+        n_features = codes.shape[1]
         matrix = np.column_stack([codes, _log_scores(rows.probabilities)])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
-        half, nothing = np.full(len(joined), 0.5), np.zeros(len(joined))
-        spread = thin(Sums.of_rows(half, nothing, joined.weight), options.n_folds, options.seed)
-        n_features = codes.shape[1]
+        log_score = np.ascontiguousarray(joined.matrix[:, n_features:])
+        copies = _copies(joined, log_score)
+        spread = _spread(joined, copies, options)
         return JointRows(
             np.ascontiguousarray(joined.matrix[spread.cell, :n_features].astype(codes.dtype)),
-            np.ascontiguousarray(joined.matrix[spread.cell, n_features:]),
+            log_score[spread.cell],
             spread.count,
             joined.label[spread.cell].astype(np.intp),
             spread.fold,
             code_offsets(self.bins_.n_codes),
             np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
+            whole=not copies.alike,
         )
 
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
@@ -194,6 +200,23 @@ class MulticlassCalibrator(ManyScores):
         one._remember(state["score"], state["columns"])
         one._restore(state)
         return one
+
+
+def _copies(joined: JoinedRows, log_score: FloatArray) -> Copies:
+    """By how often the likeliest class is the right one."""
+    likeliest = log_score.argmax(axis=1)
+    right = (joined.label == likeliest).astype(np.float64)
+    return joined.copies(right, logit(softmax(log_score).max(axis=1)))
+
+
+def _spread(joined: JoinedRows, copies: Copies, options: HonestOptions) -> Thinned:
+    """Rows over folds: one by one, or all that agree in their numbers together where they hold copies."""
+    nothing = np.zeros(len(joined))
+    if copies.alike:
+        return thin(joined.weight, nothing, copies, options.n_folds, options.seed)
+    mass = np.bincount(joined.group, joined.weight).astype(np.float64)
+    fold = thin(mass, np.zeros(len(mass)), copies, options.n_folds, options.seed).fold[joined.group]
+    return Thinned(np.arange(len(joined)), fold, joined.weight / copies.per_row, nothing)
 
 
 def _score_name(k: int) -> str:

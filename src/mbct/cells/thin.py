@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mbct.cells.group import mix
 from mbct.jit import kernel
-from mbct.stats.sums import Sums
+from mbct.stats.copies import Copies
 from mbct.validation import FloatArray
 
 _TAIL = 0.02425
@@ -68,12 +68,13 @@ def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
     """How much of ``amount`` units falls into the first of two random halves.
 
     Whole units are drawn one by one up to 62 (binomial), beyond that by the normal limit; what is left after the
-    whole units goes to one side.
+    whole units goes with the first of them, so that a row of weight 1.5 is not judged by half of itself.
     """
     bits = random_bits(seed, i, stream)
     whole = int(amount + 1e-9)
     rest = max(amount - whole, 0.0)
-    taken = rest if bits >> np.uint64(63) else 0.0
+    goes_with = np.uint64(0) if whole else np.uint64(63)
+    taken = rest if (bits >> goes_with) & np.uint64(1) else 0.0
     if whole <= 62:
         return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
     uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
@@ -102,12 +103,16 @@ def _normal_quantile(u: float) -> float:
 
 @kernel
 def _thin_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
-    """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial)."""
+    """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
+
+    What is left after the whole units goes with the first of them.
+    """
     out[:] = 0.0
     whole = int(amount + 1e-9)
     rest = max(amount - whole, 0.0)
     if rest > 1e-9:
-        out[int(random_bits(seed, i, stream + 1) % np.uint64(n_folds))] += rest
+        goes_with = stream + 2 if whole else stream + 1
+        out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
     if whole <= 64:
         for unit in range(whole):
             out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
@@ -151,11 +156,23 @@ def _thin(
     return cell[:n].copy(), fold[:n].copy(), part_count[:n].copy(), part_label[:n].copy()
 
 
-def thin(sums: Sums, n_folds: int, seed: int) -> Thinned:
-    """Spread the rows of each cell at random over ``n_folds`` folds.
+@kernel
+def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64) -> npt.NDArray[np.uint8]:
+    fold = np.empty(n_cells, np.uint8)
+    for i in range(n_cells):
+        fold[i] = random_bits(seed, i, 0) % np.uint64(n_folds)
+    return fold
 
-    A weight of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in
-    canonical order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
+
+def thin(count: FloatArray, label: FloatArray, copies: Copies, n_folds: int, seed: int) -> Thinned:
+    """Spread the rows of each cell at random over ``n_folds`` folds; their mass then counts rows.
+
+    Where rows are there more or less often than once, all alike, mass is divided by that; where they are not alike
+    whole cells are spread. The draw depends on the seed and the order of the cells alone: take cells in canonical order
+    (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
     """
     start = np.random.SeedSequence([seed, n_folds]).generate_state(1, np.uint64)[0]
-    return Thinned(*_thin(sums.count, sums.label, n_folds, start))
+    count, label = count / copies.per_row, label / copies.per_row
+    if copies.alike:
+        return Thinned(*_thin(count, label, n_folds, start))
+    return Thinned(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)

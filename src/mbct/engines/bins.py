@@ -1,12 +1,21 @@
 """Bins fitted inside an engine: one GROUP BY for each column, the rest as in memory."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.binning.features import Bins, FeatureBins, NumberBins
-from mbct.binning.fit import BinningOptions, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.binning.fit import (
+    BinningOptions,
+    RareValues,
+    counts_rows,
+    fit_category_bins,
+    fit_number_bins,
+    fit_score_bins,
+)
+from mbct.engines.engine import Engine, Frame
 from mbct.engines.expressions import number
 from mbct.engines.lookups import category_values
 from mbct.engines.memory import Categorical, chosen_categories
@@ -85,7 +94,7 @@ def _distinct_numbers(rows: Rows, value: nw.Expr, most_distinct: int) -> tuple[F
 
 
 def _category_bins(rows: Rows, name: str, min_rows: float) -> Bins:
-    """Codes of a category; values too rare for a code of their own stay in the engine."""
+    """Codes of a category; values too rare for a code of their own stay in the engine, where mass counts rows."""
     engine, frame = rows.source.engine, rows.source.frame
     dtype = frame.collect_schema()[name]
     grouped = (
@@ -99,10 +108,24 @@ def _category_bins(rows: Rows, name: str, min_rows: float) -> Bins:
         .group_by(_VALUE)
         .agg(nw.col(W).sum(), nw.col(Y).sum(), nw.col(P).sum())
     )
+    rate = rows.positives / rows.mass
     # Whether floats are whole numbers is seen from all of them, the type of other columns from any one.
-    wanted = grouped if dtype.is_float() else grouped.filter(nw.col(W) >= min_rows * (1.0 - 1e-9))
-    found = engine.collect(wanted)
-    if len(found) == 0:
-        found = engine.collect(grouped.head(1))
+    if dtype.is_float():
+        return fit_category_bins(name, *_sums_by_value(engine, grouped), min_rows, rate)
+    enough = nw.col(W) >= min_rows * (1.0 - 1e-9)
+    rare_together = grouped.with_columns(nw.when(enough).then(nw.col(_VALUE)).alias(_VALUE))
+    found = _sums_by_value(engine, rare_together.group_by(_VALUE).agg(nw.col(W, Y, P).sum()))
+    named = np.array([value is not None for value in found[0]], dtype=bool)
+    rare = RareValues(*(float(amount[~named].sum()) for amount in found[1:3]))
+    if not counts_rows(found[1][named], rare, rate, min_rows):
+        found = _sums_by_value(engine, grouped)
+    elif not named.any():
+        found = _sums_by_value(engine, grouped.head(1))
+    return fit_category_bins(name, *found, min_rows, rate)
+
+
+def _sums_by_value(engine: Engine, grouped: Frame) -> tuple[list[Any], FloatArray, FloatArray, FloatArray]:
+    """Values, and the mass, positives and predicted positives of each."""
+    found = engine.collect(grouped)
     mass, label, pred = (np.asarray(found[column].to_numpy(), dtype=np.float64) for column in (W, Y, P))
-    return fit_category_bins(name, found[_VALUE].to_list(), mass, label, pred, min_rows)
+    return found[_VALUE].to_list(), mass, label, pred

@@ -34,6 +34,7 @@ def fit_bins(
     columns.require(features)
     by_value = categories(columns, features, categorical)
     fitted: list[Bins] = [fit_score_bins(score, *distinct_numbers(y_prob, weight), options)]
+    rate = float(np.average(y_true, weights=weight))
     for name in features:
         if name in by_value:
             values, position = factorize(columns.column(name))
@@ -42,7 +43,7 @@ def fit_bins(
                 np.bincount(position, amount, len(values)).astype(np.float64)
                 for amount in (weights, weights * y_true, weights * y_prob)
             )
-            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows))
+            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows, rate))
         else:
             distinct = distinct_numbers(as_floats(columns.column(name)), weight)
             fitted.append(fit_number_bins(name, *distinct, options.number_bins))

@@ -145,7 +145,8 @@ def _coded_column(
         np.bincount(position, amount, len(distinct)).astype(np.float64)
         for amount in (sums.count, sums.label, sums.pred)
     )
-    bins = fit_category_bins(name, distinct, mass, label, pred, options.min_category_rows)
+    rate = float(sums.label.sum() / sums.count.sum())
+    bins = fit_category_bins(name, distinct, mass, label, pred, options.min_category_rows, rate)
     return bins, bins.encode(distinct)[position]
 
 

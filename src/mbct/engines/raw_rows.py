@@ -43,7 +43,8 @@ def cells_of_raw_rows(
         *(_Numbered(name) if name in by_value else _Cut(number_bins(rows, name, options)) for name in features),
     ]
     p, y, w = _read(rows, features, by_value, gathered)
-    bins = FeatureBins(tuple(column.bins(options.min_category_rows) for column in gathered))
+    rate = float(np.average(y, weights=w))
+    bins = FeatureBins(tuple(column.bins(options.min_category_rows, rate) for column in gathered))
     codes = np.empty((len(p), len(bins)), dtype=bins.code_type)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         list(pool.map(lambda j: gathered[j].write(codes[:, j]), range(len(bins))))
@@ -100,7 +101,7 @@ class _Cut:
         """Code the next rows."""
         self.codes.append(self.known.encode(as_floats(column)).astype(np.min_scalar_type(self.known.n_codes)))
 
-    def bins(self, _min_rows: float) -> Bins:
+    def bins(self, _min_rows: float, _rate: float) -> Bins:
         """The bins known before."""
         return self.known
 
@@ -132,10 +133,10 @@ class _Numbered:
         _add_sums(number, p, y, w, self.sums)
         self.numbers.append(number)
 
-    def bins(self, min_rows: float) -> CategoryBins:
+    def bins(self, min_rows: float, rate: float) -> CategoryBins:
         """Codes that the values deserve."""
         mass, label, pred = self.sums[: len(self.number_of)].T
-        bins = fit_category_bins(self.name, list(self.number_of), mass, label, pred, min_rows)
+        bins = fit_category_bins(self.name, list(self.number_of), mass, label, pred, min_rows, rate)
         self.code_of = bins.encode(self.number_of)
         return bins
 

@@ -27,20 +27,22 @@ def gradients(
     label: FloatArray,
     seed: np.uint64,
     honest: bool,
+    whole: bool,
     out: GradientArray,
 ) -> None:
     """Gradient and curvature of the rows (or parts of cells), their units thrown into two halves afresh.
 
-    A single row takes the short way. Without ``honest`` everything lies in the first half.
+    A single row takes the short way, as does one that is ``whole``, whatever its mass. Without ``honest`` everything
+    lies in the first half.
     """
     for i in rows:
         small = np.exp(-abs(log_odds[i]))
         q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
         curvature = q * (1.0 - q)
-        if honest and count[i] == 1.0:
+        if honest and (whole or count[i] == 1.0):
             half = int(random_bits(seed, i, 0) >> np.uint64(63))
-            out[i, 2 * half] = label[i] - q
-            out[i, 2 * half + 1] = curvature
+            out[i, 2 * half] = label[i] - count[i] * q
+            out[i, 2 * half + 1] = count[i] * curvature
             out[i, 2 - 2 * half] = 0.0
             out[i, 3 - 2 * half] = 0.0
             continue

@@ -1,0 +1,76 @@
+"""Weights of any meaning: what they count or how much a row matters, a correction stays one that new rows need."""
+
+import numpy as np
+import pytest
+
+from builders import biased_clicks
+from mbct import MBCTCalibrator
+
+
+def weights_of(kind, y, rng):
+    return {
+        "none": np.ones(len(y)),
+        "four": np.full(len(y), 4.0),
+        "one to three": rng.integers(1, 4, len(y)).astype(float),
+        "fractions": rng.exponential(1.0, len(y)),
+        "classes": np.where(y == 1, 3.0, 1.0),
+    }[kind]
+
+
+def fit(frame, weight, **options):
+    return MBCTCalibrator(score="p", **options).fit(frame, "y", sample_weight=weight)
+
+
+def with_many_names(data, rng):
+    """A category most of whose values are met once."""
+    return data.frame.assign(user=[f"u{i}" for i in rng.integers(0, 3 * len(data.y), len(data.y))])
+
+
+def true_error(prediction, truth):
+    return float(np.sqrt(np.mean((prediction - truth) ** 2)))
+
+
+@pytest.mark.parametrize("kind", ["four", "one to three", "fractions"])
+@pytest.mark.parametrize("preset", ["default", "fast"])
+def test_weights_of_rows_cost_little(preset, kind):
+    rng = np.random.default_rng(1)
+    train, test = biased_clicks(1, 10_000), biased_clicks(101, 20_000)
+    frame, fresh = with_many_names(train, rng), with_many_names(test, rng)
+    error = {
+        weights: true_error(fit(frame, weights_of(weights, train.y, rng), preset=preset).calibrate(fresh), test.truth)
+        for weights in ("none", kind)
+    }
+    assert error[kind] < 1.5 * error["none"]
+    assert error[kind] < 0.6 * true_error(test.p, test.truth)
+
+
+@pytest.mark.parametrize("kind", ["four", "one to three", "fractions", "classes"])
+@pytest.mark.parametrize("seed", range(3))
+def test_where_nothing_is_to_correct_weights_invent_nothing(kind, seed):
+    rng = np.random.default_rng(seed)
+    train, test = (biased_clicks(s, 6_000, calibrated=True) for s in (seed, 200 + seed))
+    frame, fresh = with_many_names(train, rng), with_many_names(test, rng)
+    weight = weights_of(kind, train.y, rng)
+    if kind == "classes":
+        # Weights by class move the rates that are to be met; so does a third of the negatives, which brings them back.
+        kept = (train.y == 1) | (rng.random(len(train.y)) < 1 / 3)
+        frame, weight = frame[kept], np.where(train.y[kept] == 1, 1.0, 3.0)
+    assert true_error(fit(frame, weight).calibrate(fresh), test.truth) < 0.01
+
+
+def test_every_row_twice_is_not_twice_the_evidence():
+    data, fresh = biased_clicks(7, 4_000, calibrated=True), biased_clicks(207, 4_000)
+    twice = data.frame.loc[data.frame.index.repeat(2)]
+    assert np.array_equal(fit(twice, None).calibrate(fresh.frame), fresh.p)
+
+
+def test_a_table_of_counts_is_as_good_as_its_rows():
+    """Few cells of many rows each: their weights are rows, and thrown into folds as rows."""
+    data, test = biased_clicks(8, 40_000), biased_clicks(208, 20_000)
+    columns = ["device", "night", "p", "y"]
+    rows = data.frame.assign(p=data.frame["p"].round(1).clip(0.05, 0.95))[columns]
+    table = rows.groupby(columns, as_index=False).size()
+    fresh = test.frame.assign(p=test.frame["p"].round(1).clip(0.05, 0.95))
+    counted = fit(table.drop(columns="size"), table["size"].to_numpy(dtype=float)).calibrate(fresh)
+    assert np.array_equal(counted, fit(rows, None).calibrate(fresh))
+    assert true_error(counted, test.truth) < 0.7 * true_error(fresh["p"], test.truth)
