@@ -1,7 +1,7 @@
 """A fitted ensemble as if-then rules: what each bin holds, what it multiplies by, and how sure that is."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,11 +26,23 @@ class Condition:
     unseen: bool = False
 
     def __str__(self) -> str:
-        parts = [_interval_text(self.feature, low, high) for low, high in self.intervals]
+        return self.shortened(len(self.intervals) + len(self.values))
+
+    def shortened(self, most: int) -> str:
+        """In words, with at most so many values or intervals named and the others counted.
+
+        >>> Condition("day", intervals=((-math.inf, 2.5), (4.5, 5.5), (7.5, 9.5)), missing=True).shortened(2)
+        '(day in {≤ 2.5, (4.5, 5.5], 1 more} or day is missing)'
+        """
+        parts = []
+        if len(self.intervals) == 1:
+            parts.append(_interval_text(self.feature, *self.intervals[0]))
+        elif self.intervals:
+            parts.append(f"{self.feature} in {_listed([_interval_in_list(*ends) for ends in self.intervals], most)}")
         if len(self.values) == 1:
             parts.append(f"{self.feature} = {self.values[0]}")
         elif self.values:
-            parts.append(f"{self.feature} in {{{', '.join(self.values)}}}")
+            parts.append(f"{self.feature} in {_listed(self.values, most)}")
         if self.missing:
             parts.append(f"{self.feature} is missing")
         if self.unseen:
@@ -147,6 +159,17 @@ def _interval_text(name: str, low: float, high: float) -> str:
     if math.isinf(high):
         return f"{name} > {low:g}"
     return f"{low:g} < {name} ≤ {high:g}"
+
+
+def _interval_in_list(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"≤ {high:g}"
+    return f"> {low:g}" if math.isinf(high) else f"({low:g}, {high:g}]"
+
+
+def _listed(texts: Sequence[str], most: int) -> str:
+    shown = [*texts[:most], f"{len(texts) - most:,} more"] if len(texts) > most else texts
+    return f"{{{', '.join(shown)}}}"
 
 
 def to_text(model: "CalibrationEnsemble") -> str:

@@ -108,15 +108,7 @@ def short_condition(full: Condition, most: int = MOST_VALUES) -> str:
     >>> short_condition(Condition("site", values=("a", "b", "c")), most=2)
     'site in {a, b, 1 more}'
     >>> short_condition(Condition("day", intervals=((1.5, 2.5), (4.5, 5.5), (7.5, 9.5))), most=2)
-    '(1.5 < day ≤ 2.5 or 4.5 < day ≤ 5.5 or 1 more interval)'
+    'day in {(1.5, 2.5], (4.5, 5.5], 1 more}'
     """
-    values, intervals = full.values, full.intervals
-    known = bool(values or intervals)
-    if len(values) > most:
-        values = (*values[:most], f"{len(values) - most:,} more")
-    shown = str(replace(full, values=values, intervals=intervals[:most], unseen=full.unseen and not known))
-    left = len(intervals) - most
-    if left <= 0:
-        return shown
-    inside = shown[1:-1] if most > 1 or full.missing else shown  # only what has several parts stands in brackets
-    return f"({inside} or {left:,} more interval{'s' if left > 1 else ''})"
+    known = bool(full.values or full.intervals)
+    return replace(full, unseen=full.unseen and not known).shortened(most)
