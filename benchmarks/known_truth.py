@@ -2,8 +2,9 @@
 
     python benchmarks/known_truth.py
 
-Part "harm" fits 200 simulated bases that are calibrated already and measures the log loss on fresh rows. Part "truth"
-fits bases with sparse biases by segment, of which the peers see as much, and measures TCE₂ = √mean((q − P(Y=1|x))²).
+Part "harm" fits 200 simulated bases that are calibrated already and measures the log loss on fresh rows, part "weights"
+100 whose rows are weighted. Part "truth" fits bases with sparse biases by segment, of which the peers see as much, and
+measures TCE₂ = √mean((q − P(Y=1|x))²).
 Results go line by line into ``docs/benchmarks/known-truth.jsonl``; an interrupted run goes on where it stopped.
 """
 
@@ -25,6 +26,7 @@ OUT = Path("docs/benchmarks")
 SIZES = (5_000, 20_000, 50_000)
 CARDINALITIES = (2, 8, 40, 400, 4000)
 FRESH_ROWS = 200_000
+SEEDS = {"harm": 200, "weights": 100, "truth": 8}
 FIRST_SEED = 1_000
 """The recipe was chosen with smaller seeds in view; the page shows none of those."""
 
@@ -75,18 +77,31 @@ def biased_base(seed: int, n_rows: int, part: int) -> tuple[pd.DataFrame, np.nda
     return frame, sigmoid(logit(score) + bias)
 
 
-def harm(seed: int) -> Iterator[dict[str, Any]]:
+def weighted(seed: int, rows: pd.DataFrame, label: np.ndarray) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Rows, labels and weights under which the score is still right, of four kinds in turn."""
+    rng = np.random.default_rng([seed, 4])
+    if seed % 4 == 0:
+        kept = (label == 1) | (rng.random(len(label)) < 0.2)
+        return rows[kept].reset_index(drop=True), label[kept], np.where(label[kept] == 1, 1.0, 5.0)
+    n = len(label)
+    return rows, label, [np.full(n, 3.0), rng.integers(1, 6, n).astype(float), rng.lognormal(0.0, 1.0, n)][seed % 4 - 1]
+
+
+def harm(part: str, seed: int) -> Iterator[dict[str, Any]]:
     """The default preset on a base that needs no correction."""
     fitting, truth = calibrated_base(seed, SIZES[seed % 3])
     label = (np.random.default_rng([seed, 1]).random(len(truth)) < truth).astype(float)
     judging, fresh = calibrated_base(10_000 + 5 * seed + seed % 5, FRESH_ROWS)
     y = (np.random.default_rng([seed, 2]).random(len(fresh)) < fresh).astype(float)
-    model = MBCTCalibrator(score="score", random_state=seed).fit(fitting, label)
+    weight = None
+    if part == "weights":
+        fitting, label, weight = weighted(seed, fitting, label)
+    model = MBCTCalibrator(score="score", random_state=seed).fit(fitting, label, sample_weight=weight)
     p = model.calibrate(judging)
     difference = row_losses(p, y) - row_losses(fresh, y)
     expected = fresh * (np.log(fresh) - np.log(p)) + (1 - fresh) * (np.log1p(-fresh) - np.log1p(-p))
     yield {
-        "part": "harm",
+        "part": part,
         "seed": seed,
         "method": "mbct",
         "difference": float(difference.mean()),
@@ -110,20 +125,15 @@ def truth(seed: int, methods: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def page(results: pd.DataFrame) -> str:
-    """Both parts as Markdown."""
+    """All parts as Markdown."""
     made = "Made by `python benchmarks/known_truth.py`; the data are simulated, from seeds that no choice was made on."
     said = ["# Where the truth is known", made]
-    harmed = results[results["part"] == "harm"]
+    harmed, weighty = (results[results["part"] == part] for part in ("harm", "weights"))
     if len(harmed):
-        z = harmed["difference"] / harmed["standard_error"].where(harmed["standard_error"] > 0, np.inf)
-        said += [
-            "## Bases that need no correction",
-            f"{_counted(len(harmed), 'base')}, 5,000 to 50,000 rows, rates of 0.1 % to 60 %. Log loss after minus "
-            f"before on {FRESH_ROWS:,} fresh rows: mean {harmed['difference'].mean():.2e}, expected under the truth "
-            f"{harmed['expected'].mean():.2e}, worst {harmed['difference'].max():.2e} "
-            f"({z.max():.2f} standard errors; {(z > 2).sum()} of {len(harmed)} above two). "
-            f"{(harmed['trees'] == 0).sum()} of them were returned unchanged.",
-        ]
+        said += ["## Bases that need no correction", f"{_counted(len(harmed), 'base')}, {harm_text(harmed)}"]
+    if len(weighty):
+        kinds = "weight 3 throughout, 1 to 5 at random, log-normal ones, or a fifth of the negatives with weight 5"
+        said += [f"With weights ({kinds}), {_counted(len(weighty), 'base')}, {harm_text(weighty)}"]
     known = results[results["part"] == "truth"]
     if len(known):
         by_method = known.groupby("method", sort=False)["tce"].agg(["mean", "std", "count"])
@@ -133,6 +143,17 @@ def page(results: pd.DataFrame) -> str:
         seeds = _counted(known["seed"].nunique(), "seed")
         said += ["## Bases with sparse biases", f"200,000 rows to fit, {seeds}. {best}", truth_table(by_method)]
     return "\n\n".join(said) + "\n"
+
+
+def harm_text(harmed: pd.DataFrame) -> str:
+    """What was done to bases that need nothing."""
+    z = harmed["difference"] / harmed["standard_error"].where(harmed["standard_error"] > 0, np.inf)
+    return (
+        f"5,000 to 50,000 rows, rates of 0.1 % to 60 %. Log loss after minus before on {FRESH_ROWS:,} fresh rows: mean "
+        f"{harmed['difference'].mean():.2e}, expected under the truth {harmed['expected'].mean():.2e}, worst "
+        f"{harmed['difference'].max():.2e} ({z.max():.2f} standard errors; {(z > 2).sum()} of {len(harmed)} above "
+        f"two). {(harmed['trees'] == 0).sum()} of them were returned unchanged."
+    )
 
 
 def truth_table(by_method: pd.DataFrame) -> str:
@@ -155,21 +176,22 @@ def _counted(n: int, noun: str) -> str:
 def main() -> None:
     """Run what is missing, then write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="*", choices=["harm", "truth"], default=["harm", "truth"])
-    parser.add_argument("--harm-seeds", type=int, default=200)
-    parser.add_argument("--truth-seeds", type=int, default=3)
+    parser.add_argument("--parts", nargs="*", choices=list(SEEDS), default=list(SEEDS))
+    for part, n_seeds in SEEDS.items():
+        parser.add_argument(f"--{part}-seeds", type=int, default=n_seeds)
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     kept = OUT / "known-truth.jsonl"
     done = kept_results(kept)
     seen = {(r["part"], r["seed"], r["method"]) for r in done}
     peers = [m for m in METHODS if m not in ("mbct full", "mbct compact")]
-    with progress("known truth", arguments.harm_seeds + arguments.truth_seeds) as advance, kept.open("a") as log:
-        for part, n_seeds in (("harm", arguments.harm_seeds), ("truth", arguments.truth_seeds)):
-            for seed in range(FIRST_SEED, FIRST_SEED + (n_seeds if part in arguments.parts else 0)):
-                wanted = ["mbct"] if part == "harm" else peers
+    n_seeds = {part: getattr(arguments, f"{part}_seeds") for part in arguments.parts}
+    with progress("known truth", sum(n_seeds.values())) as advance, kept.open("a") as log:
+        for part in n_seeds:
+            for seed in range(FIRST_SEED, FIRST_SEED + n_seeds[part]):
+                wanted = peers if part == "truth" else ["mbct"]
                 missing = [m for m in wanted if (part, seed, m) not in seen]
-                for result in (harm(seed) if part == "harm" else truth(seed, missing)) if missing else ():
+                for result in (truth(seed, missing) if part == "truth" else harm(part, seed)) if missing else ():
                     done.append(result)
                     log.write(json.dumps(result) + "\n")
                     log.flush()

@@ -26,7 +26,7 @@ _MOSTLY = 0.6
 """Share of the differences of larger cells below which cells hold mostly copies."""
 _HARDLY_ANY = 0.25
 """Share of the differences of independent rows below which they do, whatever larger ones show."""
-_BEYOND_CHANCE = 3.0
+_BEYOND_CHANCE = 2.5
 """Standard errors by which differences must be missing."""
 _ENOUGH = 10.0
 """Differences to expect before those seen are a measure."""
