@@ -8,7 +8,6 @@ from mbct.cells import Cells, build_cells
 from mbct.cells.group import group_rows, hash_rows
 from mbct.cells.thin import half_of, thin
 from mbct.errors import DataError
-from mbct.stats.copies import Copies
 from mbct.stats.sums import Sums
 
 BINS = FeatureBins((NumberBins("p", (0.5,)), NumberBins("x", (0.0, 1.0))))
@@ -135,7 +134,7 @@ def test_score_level_loses_nothing():
 @given(seeds, st.integers(2, 7))
 def test_thinning_keeps_every_row_and_spreads_folds(seed, n_folds):
     cells = cells_of(seed, n=400, weights=True)
-    parts = thin(cells.sums.count, cells.sums.label, Copies(1.0), n_folds, seed)
+    parts = thin(cells.sums.count, cells.sums.label, n_folds, seed)
     assert np.bincount(parts.cell, parts.count) == pytest.approx(cells.sums.count)
     assert np.bincount(parts.cell, parts.label) == pytest.approx(cells.sums.label)
     assert np.all(parts.label <= parts.count + 1e-9)

@@ -11,6 +11,7 @@ from mbct.boosting.effects import strongest
 from mbct.boosting.honest import HonestModel, boost_honest
 from mbct.boosting.honest_options import HonestOptions
 from mbct.boosting.masks import summed_steps
+from mbct.boosting.parts import copies_in
 from mbct.boosting.score_step import rising_tree
 from mbct.boosting.trace import FitTrace
 from mbct.cells.cells import Cells
@@ -48,11 +49,15 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Grown:
-    """The trees, how they were grown, and the share of the full ensemble's correction that they keep."""
+    """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
+
+    ``copies``: the mass that stands for one row. The sums of the trees are divided by it, so that bounds count rows.
+    """
 
     trees: tuple[CalibrationTree, ...]
     trace: FitTrace
     fidelity: float
+    copies: float = 1.0
 
 
 def grow_default(
@@ -63,16 +68,19 @@ def grow_default(
     n_threads: int,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Grown:
-    """Grow the default preset's trees on cells in canonical order."""
+    """Grow the default preset's trees on cells in canonical order; of weighted rows, mass is made to count rows."""
+    copies = copies_in(cells)
+    cells = cells.per(copies.per_row)
     shift = _sampling_shift(cells, wishes.negative_rate)
     start = cells.moved(shift) if shift else cells
-    grower = _Grower(ordered, options, wishes.size, n_threads, advance)
+    grower = _Grower(ordered, options, wishes.size, n_threads, advance, whole=not copies.alike)
     if wishes.order == "free":
         grown = grower.grow(start, range(len(ordered)))
     else:
         grown = _grow_in_order(grower, start, wishes.order)
     constant = shift + float(np.log(wishes.negative_rate))
-    return grown if constant == 0.0 else replace(grown, trees=_moved(grown.trees, constant, start))
+    trees = grown.trees if constant == 0.0 else _moved(grown.trees, constant, start)
+    return replace(grown, trees=trees, copies=copies.per_row)
 
 
 @dataclass(frozen=True)
@@ -84,11 +92,14 @@ class _Grower:
     size: Size
     n_threads: int
     advance: Callable[[int], None]
+    whole: bool
 
     def grow(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> Grown:
         """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
         advance = self.advance
-        model = boost_honest(cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable)
+        model = boost_honest(
+            cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable, whole=self.whole
+        )
         size = "full" if self.size == "auto" and not self.options.distilled else self.size
         fewer, fidelity = in_fewer(model, cells, self.ordered, size, advance, usable, spare_trees)
         return Grown(fewer, model.trace, fidelity)

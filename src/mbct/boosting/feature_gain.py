@@ -7,7 +7,7 @@ import numpy as np
 
 from mbct.boosting.fold_growth import best_ensembles
 from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.parts import Gain, held_out_gain, parts_of
+from mbct.boosting.parts import Gain, copies_in, held_out_gain, parts_of
 from mbct.cells.cells import Cells
 
 QUICK = HonestOptions(
@@ -29,7 +29,9 @@ def gains(
     """
     options = replace(QUICK, seed=seed)
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
-    parts = parts_of(cells, ordered, (0,), options.n_folds, seed)
+    copies = copies_in(cells)
+    cells = cells.per(copies.per_row)
+    parts = parts_of(cells, ordered, (0,), options.n_folds, seed, whole=not copies.alike)
     alone = best_ensembles(parts, options, n_threads).best.held_out
     found = [held_out_gain(parts, parts.log_odds, alone)]
     on_feature(1)

@@ -51,16 +51,18 @@ def boost_honest(
     n_threads: int,
     on_round: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
+    *,
+    whole: bool = False,
 ) -> HonestModel:
     """The honest ensemble, its steps averaged over folds; no tree where nothing is to be gained.
 
     Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
-    all by default.
+    all by default. ``whole``: a cell is one row, whatever its mass.
     """
     if len(cells) > options.most_cells:
         cells = cells.select(np.arange(options.most_cells))
     features = range(len(ordered)) if usable is None else usable
-    parts = parts_of(cells, ordered, features, options.n_folds, options.seed)
+    parts = parts_of(cells, ordered, features, options.n_folds, options.seed, whole=whole)
     found = best_ensembles(parts, options, n_threads, on_round)
     trust = held_out_gain(parts, parts.log_odds, found.best.held_out).trust
     rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))

@@ -11,7 +11,7 @@ from mbct.cells.cells import Cells
 from mbct.cells.group import CodeMatrix
 from mbct.cells.thin import thin
 from mbct.jit import kernel
-from mbct.stats.copies import find_copies, rate_by_score
+from mbct.stats.copies import Copies, find_copies, rate_by_score
 from mbct.validation import FloatArray
 
 RowNumbers = npt.NDArray[np.int32]
@@ -61,16 +61,22 @@ class Parts:
         return total / float(self.count.sum())
 
 
-def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int) -> Parts:
-    """Spread cells over folds, whole ones where they hold copies of a row rather than many rows.
+def copies_in(cells: Cells) -> Copies:
+    """Whether cells hold rows, or copies of rows."""
+    sums = cells.sums
+    return find_copies(sums.count, sums.label, rate_by_score(sums.count, sums.label, sums.logit / sums.count))
+
+
+def parts_of(
+    cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int, *, whole: bool = False
+) -> Parts:
+    """Spread cells over folds, row by row or ``whole``.
 
     A cell moves at the mean log-odds of its rows, which is exact for row-level cells. ``usable`` numbers the features
     that trees may split by.
     """
-    count, label = cells.sums.count, cells.sums.label
-    start = cells.sums.logit / count
-    copies = find_copies(count, label, rate_by_score(count, label, start))
-    thinned = thin(count, label, copies, n_folds, seed)
+    thinned = thin(cells.sums.count, cells.sums.label, n_folds, seed, whole=whole)
+    start = cells.sums.logit / cells.sums.count
     unparted = len(thinned.cell) == len(cells)
     return Parts(
         cells.codes if unparted else np.ascontiguousarray(cells.codes[thinned.cell]),
@@ -81,7 +87,7 @@ def parts_of(cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_f
         code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
-        whole=not copies.alike,
+        whole,
     )
 
 

@@ -216,7 +216,7 @@ class MBCTCalibrator(Calibrator):
         ordered, wishes = tuple(feature.ordered for feature in self.model_.bins), self._wishes()
         grown = grow_default(cells, ordered, growth, wishes, self._threads(), advance)
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
-        self.bounds_ = bounds_of_cells(self.model_, cells, wishes.negative_rate)
+        self.bounds_ = bounds_of_cells(self.model_, cells.per(grown.copies), wishes.negative_rate)
 
     def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
         """Take the paper's trees, whether they grew on cells or in an engine."""

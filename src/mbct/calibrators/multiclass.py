@@ -211,12 +211,12 @@ def _copies(joined: JoinedRows, log_score: FloatArray) -> Copies:
 
 def _spread(joined: JoinedRows, copies: Copies, options: HonestOptions) -> Thinned:
     """Rows over folds: one by one, or all that agree in their numbers together where they hold copies."""
-    nothing = np.zeros(len(joined))
+    weight, nothing = joined.weight / copies.per_row, np.zeros(len(joined))
     if copies.alike:
-        return thin(joined.weight, nothing, copies, options.n_folds, options.seed)
-    mass = np.bincount(joined.group, joined.weight).astype(np.float64)
-    fold = thin(mass, np.zeros(len(mass)), copies, options.n_folds, options.seed).fold[joined.group]
-    return Thinned(np.arange(len(joined)), fold, joined.weight / copies.per_row, nothing)
+        return thin(weight, nothing, options.n_folds, options.seed)
+    mass = np.bincount(joined.group, weight).astype(np.float64)
+    spread = thin(mass, np.zeros(len(mass)), options.n_folds, options.seed, whole=True)
+    return Thinned(np.arange(len(joined)), spread.fold[joined.group], weight, nothing)
 
 
 def _score_name(k: int) -> str:

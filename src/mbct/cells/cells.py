@@ -62,7 +62,11 @@ class Cells:
         """Every row counts ``factor`` times, 0 < factor ≤ 1: how old days fade."""
         if not 0.0 < factor <= 1.0:
             raise DataError(f"factor {factor!r} must be above 0 and at most 1")
-        return type(self)(self.codes, self.sums.scaled(factor), self.n_codes, self.fingerprint, self.one_score)
+        return replace(self, sums=self.sums.scaled(factor))
+
+    def per(self, mass: float) -> Self:
+        """All sums divided by the mass that stands for one row; multiples of it become whole numbers."""
+        return self if mass == 1.0 else replace(self, sums=self.sums.divided(mass))
 
     def moved(self, step: FloatArray | float) -> Self:
         """The log-odds of every row moved by a step, one for each cell or one for all; the scores stay as they are."""

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from mbct.cells.group import mix
 from mbct.jit import kernel
-from mbct.stats.copies import Copies
 from mbct.validation import FloatArray
 
 _TAIL = 0.02425
@@ -164,15 +163,13 @@ def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64) -> npt.NDArray[
     return fold
 
 
-def thin(count: FloatArray, label: FloatArray, copies: Copies, n_folds: int, seed: int) -> Thinned:
-    """Spread the rows of each cell at random over ``n_folds`` folds; their mass then counts rows.
+def thin(count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, whole: bool = False) -> Thinned:
+    """Spread the rows of each cell at random over ``n_folds`` folds; ``whole`` cells, if each is one row.
 
-    Where rows are there more or less often than once, all alike, mass is divided by that; where they are not alike
-    whole cells are spread. The draw depends on the seed and the order of the cells alone: take cells in canonical order
-    (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
+    A mass of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in canonical
+    order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
     """
     start = np.random.SeedSequence([seed, n_folds]).generate_state(1, np.uint64)[0]
-    count, label = count / copies.per_row, label / copies.per_row
-    if copies.alike:
-        return Thinned(*_thin(count, label, n_folds, start))
-    return Thinned(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
+    if whole:
+        return Thinned(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
+    return Thinned(*_thin(count, label, n_folds, start))

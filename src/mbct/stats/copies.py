@@ -62,12 +62,13 @@ def find_copies(count: FloatArray, label: FloatArray, rate: FloatArray) -> Copie
     """
     negatives = count - label
     positive, negative = _weight_of_class(label), _weight_of_class(negatives)
-    if positive and negative:
-        if abs(positive - negative) > _MULTIPLE * positive:
-            return Copies(float(np.sum(label * positive + negatives * negative) / np.sum(count)), alike=False)
-        count, label = count / positive, label / positive
-    repeated = _copies_by_labels(count, label, rate)
-    return Copies(repeated * (positive if positive and negative else 1.0), alike=repeated == 1.0)
+    if not positive or not negative:
+        repeated = _copies_by_labels(count, label, rate)
+        return Copies(repeated, alike=repeated == 1.0)
+    if abs(positive - negative) > _MULTIPLE * positive:
+        return Copies(float(np.sum(label * positive + negatives * negative) / np.sum(count)), alike=False)
+    repeated = _copies_by_labels(count / positive, label / positive, rate)
+    return Copies(repeated * positive, alike=repeated == 1.0)
 
 
 def _weight_of_class(mass: FloatArray) -> float:

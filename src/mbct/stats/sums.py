@@ -60,6 +60,10 @@ class Sums:
         """Every row counts ``factor`` times: how old days fade."""
         return type(self)(*(getattr(self, f.name) * factor for f in fields(self)))
 
+    def divided(self, amount: float) -> Self:
+        """Every row counts as one of ``amount``; what is a multiple of it divides exactly."""
+        return type(self)(*(getattr(self, f.name) / amount for f in fields(self)))
+
     def take(self, index: object) -> Self:
         """The sets at ``index`` (anything numpy accepts)."""
         return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
