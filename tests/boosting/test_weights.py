@@ -67,8 +67,9 @@ def test_every_row_twice_is_not_twice_the_evidence():
     assert np.array_equal(fit(twice, None).calibrate(fresh.frame), fresh.p)
 
 
-@pytest.mark.parametrize("weight", [0.25, 3.0, 10 / 3])
-@pytest.mark.parametrize("options", [{}, {"size": "compact"}, {"order": "within-bin"}])
+@pytest.mark.parametrize(
+    ("weight", "options"), [(0.25, {}), (3.0, {"size": "compact"}), (10 / 3, {"order": "within-bin"})]
+)
 def test_one_weight_for_all_changes_nothing(weight, options):
     data, fresh = biased_clicks(9, 6_000), biased_clicks(209, 2_000).frame
     plain, heavy = (fit(data.frame, w, **options) for w in (None, np.full(6_000, weight)))
