@@ -139,7 +139,7 @@ def page(results: pd.DataFrame) -> str:
         by_method = known.groupby("method", sort=False)["tce"].agg(["mean", "std", "count"])
         on_all_seeds = by_method["count"] == by_method["count"].max()
         peers = by_method[on_all_seeds].drop(index="mbct")["mean"]
-        best = f"MBCT's is {by_method.loc['mbct', 'mean'] / peers.min():.2f} of the best peer's ({peers.idxmin()})."
+        best = f"MBCT's is {by_method.loc['mbct', 'mean'] / peers.min():.3f} of the best peer's ({peers.idxmin()})."
         seeds = _counted(known["seed"].nunique(), "seed")
         said += ["## Bases with sparse biases", f"200,000 rows to fit, {seeds}. {best}", truth_table(by_method)]
     return "\n\n".join(said) + "\n"
