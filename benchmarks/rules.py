@@ -98,7 +98,7 @@ def page(results: list[dict[str, Any]]) -> str:
     said = (
         "Held-out log loss, in brackets the number of rules; one split. Made by `python benchmarks/rules.py`. Here "
         'trees are only added; `size="compact"` also replaces each of its eight in turn, and so keeps more with 256 '
-        "rules ([held-out quality](quality.md))."
+        "rules ([held-out quality](quality.md)). [What few rules cannot say](rules-limit.md)."
     )
     return f"# What each rule buys\n\n{said}\n\n![kept of the gain](rules.svg)\n\n" + "\n".join(lines) + "\n"
 
