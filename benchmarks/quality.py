@@ -97,6 +97,15 @@ def base_scores(frame: pd.DataFrame, label: np.ndarray, kind: str, seed: int, pa
     return np.asarray(lightgbm.train(settings, train, rounds).predict(columns))
 
 
+def thirds(name: str, kind: str, seed: int, folder: Path) -> list[tuple[pd.DataFrame, np.ndarray]]:
+    """Rows and labels to fit on and to judge on, with the score of a base that another third has trained."""
+    frame, label = DATA[name](folder)
+    frame = frame.reset_index(drop=True)
+    part = np.random.default_rng(seed).permutation(len(label)) % 3
+    frame["score"] = base_scores(frame, label, kind, seed, part)
+    return [(frame[part == k].reset_index(drop=True), label[part == k]) for k in (1, 2)]
+
+
 def fit_and_calibrate(
     method: str, fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int
 ) -> np.ndarray:
@@ -188,20 +197,15 @@ def measure(name: str, kind: str, seed: int, methods: list[str], folder: Path) -
     """Every method on one data set, base and seed; log loss and its paired difference to MBCT's."""
     from sklearn.metrics import roc_auc_score
 
-    frame, label = DATA[name](folder)
-    frame = frame.reset_index(drop=True)
-    part = np.random.default_rng(seed).permutation(len(label)) % 3
-    frame["score"] = base_scores(frame, label, kind, seed, part)
-    fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
-    y = label[part == 2]
-    ours = mbct_sizes(fitting, label[part == 1], judging, seed)
+    (fitting, fitting_label), (judging, y) = thirds(name, kind, seed, folder)
+    ours = mbct_sizes(fitting, fitting_label, judging, seed)
     best = row_losses(ours[OURS][0], y)
     for method in methods:
         started = time.perf_counter()
         if method in ours:
             p, cost = ours[method]
         else:
-            p = fit_and_calibrate(method, fitting, label[part == 1], judging, seed)
+            p = fit_and_calibrate(method, fitting, fitting_label, judging, seed)
             cost = {"seconds": round(time.perf_counter() - started, 2)}
         difference = row_losses(p, y) - best
         yield {

@@ -8,32 +8,26 @@ One full ensemble of the default preset is grown for each data set and base of `
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from mbct import MBCTCalibrator
 from mbct.boosting.distil import DISTILLED_GROWTH, DistilOptions, distil
 from mbct.calibrators.inputs import training_data
 from mbct.progress import progress
-from quality import DATA, OUT, base_scores, row_losses
+from quality import DATA, OUT, row_losses, thirds
 
 STAGES = (1, 2, 4, 8, 16, 32, 64, 96)
 
 
 def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     """Log loss of the base, of the full ensemble, and of each smaller model."""
-    frame, label = DATA[name](folder)
-    frame = frame.reset_index(drop=True)
-    part = np.random.default_rng(0).permutation(len(label)) % 3
-    frame["score"] = base_scores(frame, label, kind, 0, part)
-    fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
-    y = label[part == 2]
-    model = MBCTCalibrator(score="score", size="full").fit(fitting, label[part == 1])
+    (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
+    model = MBCTCalibrator(score="score", size="full").fit(fitting, label)
     full = model.model_
-    bins, cells = model._cells(training_data(fitting, label[part == 1], None, None, "score"))
+    bins, cells = model._cells(training_data(fitting, label, None, None, "score"))
     ordered = tuple(feature.ordered for feature in bins)
 
     def loss() -> float:
@@ -103,9 +97,10 @@ def page(results: list[dict[str, Any]]) -> str:
     return f"# What each rule buys\n\n{said}\n\n![kept of the gain](rules.svg)\n\n" + "\n".join(lines) + "\n"
 
 
-def measured(names: list[str], folder: Path) -> list[dict[str, Any]]:
-    """Every data set with a strong and a weak base."""
-    pairs = [(name, kind) for name in names for kind in ("strong", "weak")]
+def measured(
+    measure: Callable[[str, str, Path], dict[str, Any]], pairs: list[tuple[str, str]], folder: Path
+) -> list[dict[str, Any]]:
+    """Each data set and base."""
     results = []
     with progress("rules", len(pairs)) as advance:
         for name, kind in pairs:
@@ -124,7 +119,8 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     kept = OUT / "rules.json"
     if not arguments.draw:
-        kept.write_text(json.dumps(measured(arguments.only, arguments.data), indent=1) + "\n")
+        pairs = [(name, kind) for name in arguments.only for kind in ("strong", "weak")]
+        kept.write_text(json.dumps(measured(measure, pairs, arguments.data), indent=1) + "\n")
     results = json.loads(kept.read_text())
     (OUT / "rules.md").write_text(page(results))
     draw(results, OUT / "rules.svg")

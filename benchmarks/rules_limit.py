@@ -18,17 +18,13 @@ import numpy as np
 from mbct import MBCTCalibrator
 from mbct.engines.columns import read_columns
 from mbct.engines.memory import encode
-from mbct.progress import progress
-from quality import DATA, OUT, base_scores, row_losses
+from mbct.stats.logodds import logit, sigmoid
+from quality import OUT, row_losses, thirds
+from rules import measured
 
 PAIRS = (("French claims", "strong"), ("flights", "strong"), ("flights", "weak"))
 PASSES = 20
 RIDGE = 0.2
-
-
-def sigmoid(z: np.ndarray) -> np.ndarray:
-    """Probability of log-odds."""
-    return 1.0 / (1.0 + np.exp(-z))
 
 
 def in_tables(
@@ -60,17 +56,10 @@ def in_tables(
 
 def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     """What the full ensemble gains on the judging rows, and what tables and the compact size keep of it."""
-    frame, label = DATA[name](folder)
-    frame = frame.reset_index(drop=True)
-    part = np.random.default_rng(0).permutation(len(label)) % 3
-    frame["score"] = base_scores(frame, label, kind, 0, part)
-    fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
-    y = label[part == 2]
-    full, compact = (
-        MBCTCalibrator(score="score", size=size).fit(fitting, label[part == 1]) for size in ("full", "compact")
-    )
+    (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
+    full, compact = (MBCTCalibrator(score="score", size=size).fit(fitting, label) for size in ("full", "compact"))
     codes = [encode(read_columns(rows), full.model_.bins, rows["score"].to_numpy()) for rows in (fitting, judging)]
-    log_odds = [np.log(rows["score"] / (1.0 - rows["score"])).to_numpy() for rows in (fitting, judging)]
+    log_odds = [logit(rows["score"].to_numpy()) for rows in (fitting, judging)]
     losses = {
         "no rule": row_losses(judging["score"].to_numpy(), y).mean(),
         "full": row_losses(full.calibrate(judging), y).mean(),
@@ -106,16 +95,6 @@ def page(results: list[dict[str, Any]]) -> str:
     return f"# What few rules cannot say\n\n{said}\n\n" + "\n".join(lines) + f"\n\n{end}\n"
 
 
-def measured(folder: Path) -> list[dict[str, Any]]:
-    """All of them."""
-    results = []
-    with progress("rules", len(PAIRS)) as advance:
-        for name, kind in PAIRS:
-            results.append(measure(name, kind, folder))
-            advance(1)
-    return results
-
-
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -125,7 +104,7 @@ def main() -> None:
     OUT.mkdir(parents=True, exist_ok=True)
     kept = OUT / "rules-limit.json"
     if not arguments.write:
-        kept.write_text(json.dumps(measured(arguments.data), indent=1) + "\n")
+        kept.write_text(json.dumps(measured(measure, list(PAIRS), arguments.data), indent=1) + "\n")
     results = json.loads(kept.read_text())
     (OUT / "rules-limit.md").write_text(page(results))
     print(page(results))

@@ -57,6 +57,16 @@ def test_coverage_by_simulation(options, n_fits):
     assert held >= 0.95 * n_fits
 
 
+@pytest.mark.parametrize("heaviest", [1, 3])
+def test_bounds_count_rows_not_weights(heaviest):
+    data, fresh = biased_clicks(10, 6_000), biased_clicks(210, 20_000)
+    weight = 4.0 * np.random.default_rng(0).integers(1, heaviest + 1, len(data.y))
+    model = MBCTCalibrator(score="p", size="compact").fit(data.frame, "y", sample_weight=weight)
+    assert model.model_.trees[0].count[0] == pytest.approx(weight.sum() ** 2 / np.sum(weight**2), rel=0.1)
+    _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
+    assert all_bins_hold(bins_of_rows(model, fresh.frame)[0], fresh.truth, lower, upper)
+
+
 PRESETS = [{"preset": "default"}, {"preset": "fast"}, {"preset": "paper"}]
 
 

@@ -5,9 +5,6 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.boosting.bounds import bin_of
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
 
 
 def weights_of(kind, y, rng):
@@ -76,21 +73,6 @@ def test_one_weight_for_all_changes_nothing(weight, options):
     assert plain.model_.trees
     expected, found = (np.array(model.calibrate(fresh, return_bounds=True)) for model in (plain, heavy))
     assert np.allclose(found, expected, rtol=1e-9, atol=0.0)
-
-
-@pytest.mark.parametrize("kind", ["four", "one to three"])
-def test_bounds_count_rows_not_weights(kind):
-    data, fresh = biased_clicks(10, 6_000), biased_clicks(210, 20_000)
-    weight = weights_of(kind, data.y, np.random.default_rng(0))
-    model = fit(data.frame, weight, size="compact")
-    rows = model.model_.trees[0].count[0]
-    assert rows == pytest.approx(weight.sum() ** 2 / np.sum(weight**2), rel=0.1)
-    _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
-    codes = encode(read_columns(fresh.frame), model.model_.bins, fresh.p)
-    node, _ = bin_of(model.model_, codes)
-    size = np.bincount(node)
-    truth, low, high = (np.bincount(node, v)[size > 0] / size[size > 0] for v in (fresh.truth, lower, upper))
-    assert np.all((low <= truth) & (truth <= high))
 
 
 def test_a_table_of_counts_is_as_good_as_its_rows():
