@@ -27,7 +27,7 @@ $(VENV)/.bench: $(VENV)/.base
 	touch $@
 
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
-	$(BIN)/mbct demo
+	$(BIN)/python -m reproduction.demo
 
 format: $(VENV)/.test  ## format and mend what ruff can
 	$(BIN)/ruff format .

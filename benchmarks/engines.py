@@ -48,7 +48,7 @@ _VIEWS = [(7, 40), (11, 12), (13, 25), (17, 8), (19, 60), (23, 5), (29, 100), (3
 
 def step_bins(path: Path, limit: str) -> dict[str, Any]:
     """Fit the bins and keep them for the next steps."""
-    from mbct.engines import fit_bins, open_source
+    from mbct.data import fit_bins, open_source
 
     bins = fit_bins(_source(open_source, path, limit), score="p", label="y", categorical="all")
     path.with_suffix(".bins.json").write_text(json.dumps(bins.to_list()))
@@ -57,8 +57,8 @@ def step_bins(path: Path, limit: str) -> dict[str, Any]:
 
 def step_aggregate(path: Path, limit: str) -> dict[str, Any]:
     """GROUP BY the codes."""
-    from mbct.binning.features import FeatureBins
-    from mbct.engines import aggregate, open_source
+    from mbct.data import aggregate, open_source
+    from mbct.model.bins import FeatureBins
 
     bins = FeatureBins.from_list(json.loads(path.with_suffix(".bins.json").read_text()))
     cells = aggregate(_source(open_source, path, limit), bins, label="y")
@@ -78,7 +78,7 @@ def step_cells(path: Path, limit: str) -> dict[str, Any]:
 def step_score(path: Path, limit: str) -> dict[str, Any]:
     """Score every row with those trees and write the result as Parquet."""
     from mbct import load_model
-    from mbct.engines import open_source, score
+    from mbct.data import open_source, score
 
     scored = score(_source(open_source, path, limit), load_model(path.with_suffix(".model.json")))
     scored.write_parquet(str(path.with_suffix(".scored.parquet")))
@@ -87,7 +87,7 @@ def step_score(path: Path, limit: str) -> dict[str, Any]:
 
 def _fit(path: Path, limit: str, strategy: str) -> dict[str, Any]:
     from mbct import MBCTCalibrator
-    from mbct.engines import open_source
+    from mbct.data import open_source
 
     fitted = MBCTCalibrator(
         "p", preset="paper", categorical="all", max_trees=2, max_depth=3, min_bin_size=20_000, strategy=strategy
@@ -137,8 +137,8 @@ def growth(folder: Path) -> list[dict[str, Any]]:
     import pandas as pd
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from mbct.binning.fit import BinningOptions
-    from mbct.engines import aggregate, fit_bins
+    from mbct.data import aggregate, fit_bins
+    from mbct.training.binning import BinningOptions
 
     found = []
     for name, label, dropped in (

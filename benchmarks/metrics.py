@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 import mbct.metrics as metrics
-from mbct.metrics.table import Table
-from mbct.stats.closed_form import closed_form_mvce
+from mbct.evaluation.metrics.table import Table
+from mbct.stats.multi_view import closed_form_mvce
 
 N_VIEWS = 100
 BIN_SIZE = 1000

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mbct.boosting.default import in_fewer
-from mbct.boosting.honest import boost_honest
-from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
 from mbct.metrics import field_rce
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import progress
+from mbct.training.fold_mean import boost_honest
+from mbct.training.options import HonestOptions
+from mbct.training.trainer import in_fewer
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 
 OUT = Path("docs/benchmarks")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from mbct import MBCTCalibrator
-from mbct.boosting.distil import DISTILLED_GROWTH, DistilOptions, distil
 from mbct.calibrators.inputs import training_data
 from mbct.progress import progress
+from mbct.training.distillation import DISTILLED_GROWTH, DistilOptions, distil
 from quality import DATA, OUT, row_losses, thirds
 
 STAGES = (1, 2, 4, 8, 16, 32, 64, 96)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from mbct import MBCTCalibrator
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
 from mbct.stats.logodds import logit, sigmoid
 from quality import OUT, row_losses, thirds
 from rules import measured

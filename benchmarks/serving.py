@@ -26,7 +26,7 @@ if absent := [name for name in NEEDED if find_spec(name) is None]:
 # Imported only now, so that what is absent is named first.
 import numpy as np  # noqa: E402
 
-from mbct.boosting.document import dump_document  # noqa: E402
+from mbct.model.file import dump_document  # noqa: E402
 from mbct.progress import progress  # noqa: E402
 from mbct.serving.batch import BatchScorer  # noqa: E402
 from mbct.serving.row import RowScorer  # noqa: E402

@@ -3,9 +3,9 @@
 import msgspec
 import numpy as np
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.tree.model import CalibrationTree
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.tree import CalibrationTree
 
 
 def distilled_model(n_trees: int, n_leaves: int, seed: int = 0) -> CalibrationEnsemble:

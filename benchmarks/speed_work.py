@@ -203,8 +203,8 @@ def models(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
 @work
 def predict_codes(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """Calibrate rows that are coded already."""
-    from mbct.engines.columns import read_columns
-    from mbct.engines.memory import encode
+    from mbct.data.columns import read_columns
+    from mbct.data.memory import encode
 
     model = _loaded(folder, "auto")
     table, _ = frame(min(n_rows, 1_000_000), "independent", 7)
@@ -325,7 +325,7 @@ def _raw(n_rows: int, library: str) -> Any:
 @work
 def paper_growth(clock: Clock, n_rows: int, n_threads: int) -> dict[str, Any]:
     """Eight trees of depth 5 on coded rows in memory."""
-    from mbct.boosting.paper import PaperOptions, boost_cells
+    from mbct.training.paper.trainer import PaperOptions, boost_cells
 
     bins, cells = _paper_cells(n_rows, "independent")
     boost_cells(cells.select(np.arange(1000)), bins.names, PaperOptions(min_bin_size=100), n_threads)
@@ -337,7 +337,7 @@ def paper_growth(clock: Clock, n_rows: int, n_threads: int) -> dict[str, Any]:
 @work
 def first_tree(clock: Clock, n_rows: int, loss: str) -> dict[str, Any]:
     """One tree of the paper under a loss: closed form, or Monte Carlo with 100 views for each candidate split."""
-    from mbct.boosting.paper import PaperOptions, boost_cells
+    from mbct.training.paper.trainer import PaperOptions, boost_cells
 
     bins, cells = _real_cells(n_rows)
     boost_cells(cells.select(np.arange(3000)), bins.names, PaperOptions(max_trees=1, loss=loss), 2)

@@ -18,7 +18,7 @@ MODULES = (
     "mbct",
     "mbct.metrics",
     "mbct.calibrators",
-    "mbct.engines",
+    "mbct.data",
     "mbct.store",
     "mbct.export",
     "mbct.plots",

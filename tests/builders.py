@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.binning.keys import category_key
-from mbct.boosting.model import CalibrationEnsemble, Pattern
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
-from mbct.tree.model import CalibrationTree
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.encoding import category_key
+from mbct.model.ensemble import CalibrationEnsemble, Pattern
+from mbct.model.tree import CalibrationTree
 
 AWKWARD_VALUES = (
     "a",

@@ -3,8 +3,8 @@
 import datetime
 from typing import Any
 
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.export.sql import DIALECTS
+from mbct.model.ensemble import CalibrationEnsemble
 
 TYPES = {
     "duckdb": ("DOUBLE", "VARCHAR", "BIGINT", "BOOLEAN", "DATE", "TIMESTAMP"),

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.cells.build import build_cells
-from mbct.cells.cells import Cells
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.store import CellStore
+from mbct.training.cells import Cells, build_cells
 
 BINS = FeatureBins((NumberBins("p", (0.2, 0.5)), CategoryBins("site", ("a", "b", "c"))))
 

@@ -11,14 +11,14 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "CellStore": "mbct.store.cell_store",
     "CalibratedClassifier": "mbct.calibrators.classifier",
-    "FeatureAdvice": "mbct.calibrators.advice",
-    "MulticlassCalibrator": "mbct.calibrators.multiclass",
-    "advise_features": "mbct.calibrators.advice",
-    "Comparison": "mbct.comparison.table",
+    "FeatureAdvice": "mbct.evaluation.feature_ranking",
+    "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
+    "advise_features": "mbct.evaluation.feature_ranking",
+    "Comparison": "mbct.evaluation.compare",
     "MBCTCalibrator": "mbct.calibrators.mbct",
-    "compare": "mbct.comparison.compare",
+    "compare": "mbct.evaluation.compare",
     "load_model": "mbct.calibrators.persistence",
-    "refresh": "mbct.calibrators.refresh",
+    "refresh": "mbct.store.refresh",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

@@ -21,7 +21,7 @@ API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "write_reference.py"), run_name="reference")
 MODULES = [name for name in REFERENCE["MODULES"] if hasattr(importlib.import_module(name), "__all__")]
-INNER = {"mbct.binning", "mbct.boosting", "mbct.cells", "mbct.tree", "mbct.experiments"}
+INNER = {"mbct.binning", "mbct.boosting", "mbct.cells", "mbct.tree", "reproduction"}
 """Packages that users need not import; the others are documented name by name."""
 PUBLIC = [
     (module.__name__, name)

@@ -48,6 +48,6 @@ def test_no_optional_package_is_loaded_until_it_is_needed(statement):
 
 def test_the_core_needs_no_scikit_learn():
     statement = (
-        "import mbct.boosting.model, mbct.boosting.honest, mbct.boosting.paper, mbct.cells, mbct.export, mbct.serving"
+        "import mbct.model.ensemble, mbct.training.trainer, mbct.training.paper.trainer, mbct.export, mbct.serving"
     )
     assert "sklearn" not in modules_after(statement)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from mbct.experiments import NAMES
+from reproduction import NAMES
 from terminal import mbct, mbct_on_terminal
 
 

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from builders import one_split_model, random_model, random_rows, reference, wide_model
-from mbct.binning.features import CategoryBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import export_model
+from mbct.model.bins import CategoryBins
+from mbct.model.ensemble import CalibrationEnsemble
 
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 Calibrate = Callable[[dict[str, Any]], float]

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows, reference, wide_model
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.lightgbm import coded_features, from_raw_score, lightgbm_matrix
+from mbct.model.ensemble import CalibrationEnsemble
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed: pip install 'mbct[lightgbm]'")
 

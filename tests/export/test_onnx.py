@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows, reference, wide_model
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.export import export_model
 from mbct.export.onnx import onnx_inputs
+from mbct.model.ensemble import CalibrationEnsemble
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: pip install onnxruntime")
 MISSING = "<missing>"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from builders import one_split_model, random_model, random_rows, reference, wide_model
-from mbct.binning.features import CategoryBins
-from mbct.binning.keys import category_key
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import export_model
+from mbct.model.bins import CategoryBins
+from mbct.model.encoding import category_key
+from mbct.model.ensemble import CalibrationEnsemble
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows, reference, wide_model
-from mbct.binning.keys import category_key
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.export import export_model, standalone
+from mbct.model.encoding import category_key
+from mbct.model.ensemble import CalibrationEnsemble
 
 
 def load(model: CalibrationEnsemble) -> Any:

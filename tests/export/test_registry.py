@@ -5,10 +5,10 @@ import sys
 import pytest
 
 from builders import random_model
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import TARGETS, export_model
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 
 OPTIONS = {"onnx": {"missing_text": "<missing>"}}
 
@@ -43,7 +43,7 @@ def test_half_a_surrogate_pair_is_refused(target: str) -> None:
 
 def test_exports_need_no_optional_package_but_their_own() -> None:
     program = (
-        "import json, sys; import mbct.export.registry as r; from mbct.boosting.model import CalibrationEnsemble\n"
+        "import json, sys; import mbct.export.registry as r; from mbct.model.ensemble import CalibrationEnsemble\n"
         "model = CalibrationEnsemble.from_dict(json.load(sys.stdin))\n"
         "[r.export_model(model, target) for target in r.TARGETS if target != 'onnx']\n"
         "print(sorted(set(sys.modules) & {'onnx', 'lightgbm', 'duckdb', 'sqlglot', 'sklearn', 'pandas', 'pyspark'}))"

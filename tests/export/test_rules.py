@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows, reference
-from mbct.binning.keys import category_key
 from mbct.errors import ParameterError
 from mbct.export import export_model
+from mbct.model.encoding import category_key
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "rules.schema.json").read_text(encoding="utf-8"))
 validator = jsonschema.Draft202012Validator(SCHEMA)

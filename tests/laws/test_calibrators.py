@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from mbct.calibrators import available, calibrator_class, make
 from mbct.calibrators.persistence import dumps, load_model, loads
-from mbct.calibrators.score_map import ScoreCalibrator
+from mbct.calibrators.score_only.score_map import ScoreCalibrator
 from mbct.errors import DataError
 
 EXTREMES = np.array([0.0, 5e-324, 1e-300, 1e-12, 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 1e-16, 1.0])

@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 
 import mbct.plots
 from mbct import MBCTCalibrator
-from mbct.calibrators.platt import PlattCalibrator
+from mbct.calibrators.score_only.logistic import PlattCalibrator
 from mbct.errors import ParameterError
 from mbct.plots import (
     BinsDisplay,

@@ -12,8 +12,8 @@ from builders import biased_clicks
 pytest.importorskip("altair", reason="altair is not installed: pip install 'mbct[report]'")
 
 from mbct import MBCTCalibrator
-from mbct.calibrators.identity import IdentityCalibrator
-from mbct.calibrators.platt import PlattCalibrator
+from mbct.calibrators.score_only.logistic import PlattCalibrator
+from mbct.calibrators.score_only.score_map import IdentityCalibrator
 from mbct.errors import ParameterError, StorageError
 from mbct.metrics import log_loss
 from mbct.report import ReportSummary, build_report, write_report

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from builders import biased_clicks
-from mbct.calibrators.dirichlet import DirichletCalibrator
-from mbct.calibrators.platt import PlattCalibrator
+from mbct.calibrators.multiclass.dirichlet import DirichletCalibrator
+from mbct.calibrators.score_only.logistic import PlattCalibrator
 from mbct.errors import DataError, ParameterError
+from mbct.evaluation.metrics.evaluation import METRICS
+from mbct.evaluation.metrics.rows import read_rows
 from mbct.metrics import log_loss
-from mbct.metrics.evaluation import METRICS
-from mbct.metrics.rows import read_rows
 from mbct.report.page import Column, Section, change, interval, number, table, text
 from mbct.report.paired import n_resamples, paired_estimates
 from mbct.report.scored import score_rows

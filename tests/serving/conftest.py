@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from builders import random_model
-from mbct.boosting.document import dump_document
+from mbct.model.file import dump_document
 
 
 def content_of(model):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_rows
-from mbct.boosting.rules import rules_as_dicts
+from mbct.model.rules import rules_as_dicts
 from mbct.serving.batch import BatchScorer
 from mbct.serving.cache import version_of
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
 from mbct.errors import DataError
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.batch import BatchScorer
 from mbct.serving.row import RowScorer
 

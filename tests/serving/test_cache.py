@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from builders import random_model, random_rows
-from mbct.boosting.document import dump_document
 from mbct.errors import ModelFileError, ParameterError, StorageError
+from mbct.model.file import dump_document
 from mbct.serving.batch import BatchScorer
 from mbct.serving.cache import ModelCache, publish, rollback, version_of
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from builders import random_tree
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.cache import publish
 from mbct.serving.openapi import document
 from mbct.serving.options import Limits

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
-from mbct.boosting.rules import rules
 from mbct.errors import DataError
+from mbct.model.rules import rules
 from mbct.serving.explanation import explain
 from mbct.serving.row import RowScorer
 

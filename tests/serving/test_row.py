@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
-from mbct.boosting.masks import compile_masks
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.engines.columns import read_columns
-from mbct.engines.memory import encode
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
 from mbct.errors import DataError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import compile_masks
 from mbct.serving.row import RowScorer
 
 

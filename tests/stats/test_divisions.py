@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, equal_width, rows_as_bins, uniform_mass
-from mbct.stats.views import shuffled_view
+from mbct.stats.partition_error import shuffled_view
 
 
 def _rows(n, seed=0, ties=False):

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbct.stats.closed_form import closed_form_mvce
 from mbct.stats.divisions import rows_as_bins, uniform_mass
-from mbct.stats.multi_view import monte_carlo_mvce, norm_over_views, shuffled_view_errors
+from mbct.stats.multi_view import closed_form_mvce, monte_carlo_mvce, norm_over_views, shuffled_view_errors
 from mbct.stats.partition_error import partition_error
 
 

@@ -3,7 +3,7 @@ import pytest
 import relplot
 
 from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.smooth_error import residual_spectrum, smooth_error, smooth_error_at
+from mbct.stats.expected_error import residual_spectrum, smooth_error, smooth_error_at
 
 
 def _sample(n, seed=0):

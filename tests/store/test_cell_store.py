@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
 from mbct.errors import DataError, ModelFileError
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.store import CellStore
 from store_writers import BINS, batch_of
 

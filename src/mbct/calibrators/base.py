@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mbct.calibrators import persistence
 from mbct.calibrators.inputs import TrainingData, scores, training_data
-from mbct.engines.columns import Columns, read_columns
+from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.validation import FloatArray
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.folds import cross_validation_folds, row_keys, sparse_row_keys
 from mbct.calibrators.registry import make
-from mbct.engines.columns import read_columns
+from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.stats.logodds import sigmoid
 from mbct.validation import FloatArray, as_weights

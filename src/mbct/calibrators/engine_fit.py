@@ -4,20 +4,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbct.binning.features import FeatureBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.boosting.paper import PaperOptions, boost
-from mbct.boosting.presets import preset
-from mbct.cells.cells import Cells
-from mbct.engines.columns import Columns, column_name
-from mbct.engines.rows import require
-from mbct.engines.source import LazySource, open_source
-from mbct.engines.strategy import Prepared, prepare
+from mbct.data.columns import Columns, column_name
+from mbct.data.rows import require
+from mbct.data.source import LazySource, open_source
+from mbct.data.strategy import Prepared, prepare
 from mbct.errors import DataError, ParameterError
+from mbct.model.bins import FeatureBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import progress
-from mbct.tree.histogram import COUNT, LABEL, PRED
-from mbct.tree.levelwise import LevelSource
-from mbct.tree.losses import CLOSED_FORM
+from mbct.training.cells import Cells
+from mbct.training.paper.histogram import COUNT, LABEL, PRED
+from mbct.training.paper.levelwise import LevelSource
+from mbct.training.paper.losses import CLOSED_FORM
+from mbct.training.paper.trainer import PaperOptions, boost
+from mbct.training.presets import preset
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.engines.columns import Columns, column_name, read_columns
+from mbct.data.columns import Columns, column_name, read_columns
 from mbct.errors import DataError
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 

@@ -8,28 +8,27 @@ from typing import Any, ClassVar, Literal, Self, overload
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mbct.binning.features import FeatureBins
-from mbct.boosting.bounds import BIN_SUMS, BinBounds, bin_of, bounds_of_cells, bounds_of_tree
-from mbct.boosting.default import Wishes, grow_default
-from mbct.boosting.honest_options import HonestOptions
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.boosting.paper import PaperOptions, boost_cells
-from mbct.boosting.presets import preset
-from mbct.boosting.rules import Rule
-from mbct.boosting.trace import FitTrace
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.engine_fit import collect_features, fit_cells, fit_source
 from mbct.calibrators.inputs import TrainingData
-from mbct.cells.build import Level, build_cells
-from mbct.cells.cells import Cells
-from mbct.engines.columns import Columns, column_name
-from mbct.engines.memory import Categorical, encode, fit_bins
-from mbct.engines.source import is_lazy
-from mbct.engines.strategy import Strategy
+from mbct.data.columns import Columns, column_name
+from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.data.source import is_lazy
+from mbct.data.strategy import Strategy
 from mbct.errors import DataError, ParameterError
+from mbct.model.bins import FeatureBins
+from mbct.model.bounds import BIN_SUMS, BinBounds, bin_of, bounds_of_cells, bounds_of_tree
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.rules import Rule
+from mbct.model.trace import FitTrace
+from mbct.model.tree import CalibrationTree
 from mbct.progress import Advance, progress
-from mbct.stats.reordering import reorder_rate
-from mbct.tree.model import CalibrationTree
+from mbct.stats.ranking import reorder_rate
+from mbct.training.cells import Cells, Level, build_cells
+from mbct.training.options import HonestOptions
+from mbct.training.paper.trainer import PaperOptions, boost_cells
+from mbct.training.presets import preset
+from mbct.training.trainer import Wishes, grow_default
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -133,7 +132,7 @@ class MBCTCalibrator(Calibrator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
         """Learn the calibration of ``X``'s score column from the labels ``y``.
 
-        Beside frames and arrays, ``X`` may be anything that :func:`mbct.engines.open_source` reads where it lies (a
+        Beside frames and arrays, ``X`` may be anything that :func:`mbct.data.open_source` reads where it lies (a
         path, a DuckDB relation, a polars LazyFrame, a PySpark data frame); ``y`` then names the label column.
         """
         if not is_lazy(X):
@@ -142,7 +141,7 @@ class MBCTCalibrator(Calibrator):
         return self
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
-        """Learn from cells, such as :func:`mbct.engines.aggregate` or a store gives."""
+        """Learn from cells, such as :func:`mbct.data.aggregation` or a store gives."""
         fit_cells(self, cells, bins)
         return self
 
@@ -216,7 +215,7 @@ class MBCTCalibrator(Calibrator):
         ordered, wishes = tuple(feature.ordered for feature in self.model_.bins), self._wishes()
         grown = grow_default(cells, ordered, growth, wishes, self._threads(), advance)
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
-        self.bounds_ = bounds_of_cells(self.model_, cells.per(grown.copies), wishes.negative_rate)
+        self.bounds_ = bounds_of_cells(self.model_, cells.codes, cells.per(grown.copies).sums, wishes.negative_rate)
 
     def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
         """Take the paper's trees, whether they grew on cells or in an engine."""

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbct.boosting.document import dump_document, parse_document, read_bytes
 from mbct.errors import ModelFileError, ParameterError
 from mbct.files import write_atomically
+from mbct.model.file import dump_document, parse_document, read_bytes
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator

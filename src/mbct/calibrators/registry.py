@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
 
 METHODS: dict[str, tuple[str, str]] = {
-    "bbq": ("mbct.calibrators.bbq", "BBQCalibrator"),
-    "beta": ("mbct.calibrators.beta", "BetaCalibrator"),
-    "centred-isotonic": ("mbct.calibrators.isotonic", "CentredIsotonicCalibrator"),
-    "dirichlet": ("mbct.calibrators.dirichlet", "DirichletCalibrator"),
-    "ensemble": ("mbct.calibrators.ensemble", "EnsembleCalibrator"),
-    "histogram": ("mbct.calibrators.histogram", "HistogramCalibrator"),
-    "identity": ("mbct.calibrators.identity", "IdentityCalibrator"),
-    "isotonic": ("mbct.calibrators.isotonic", "IsotonicCalibrator"),
-    "lightgbm": ("mbct.calibrators.boosted", "LightGBMCalibrator"),
+    "bbq": ("mbct.calibrators.score_only.binning", "BBQCalibrator"),
+    "beta": ("mbct.calibrators.score_only.logistic", "BetaCalibrator"),
+    "centred-isotonic": ("mbct.calibrators.score_only.isotonic", "CentredIsotonicCalibrator"),
+    "dirichlet": ("mbct.calibrators.multiclass.dirichlet", "DirichletCalibrator"),
+    "ensemble": ("mbct.calibrators.score_only.ensemble", "EnsembleCalibrator"),
+    "histogram": ("mbct.calibrators.score_only.binning", "HistogramCalibrator"),
+    "identity": ("mbct.calibrators.score_only.score_map", "IdentityCalibrator"),
+    "isotonic": ("mbct.calibrators.score_only.isotonic", "IsotonicCalibrator"),
+    "lightgbm": ("mbct.calibrators.lightgbm", "LightGBMCalibrator"),
     "mbct": ("mbct.calibrators.mbct", "MBCTCalibrator"),
-    "mbct-multiclass": ("mbct.calibrators.multiclass", "MulticlassCalibrator"),
-    "platt": ("mbct.calibrators.platt", "PlattCalibrator"),
-    "scaling-binning": ("mbct.calibrators.scaling_binning", "ScalingBinningCalibrator"),
+    "mbct-multiclass": ("mbct.calibrators.multiclass.mbct", "MulticlassCalibrator"),
+    "platt": ("mbct.calibrators.score_only.logistic", "PlattCalibrator"),
+    "scaling-binning": ("mbct.calibrators.score_only.binning", "ScalingBinningCalibrator"),
     "segment": ("mbct.calibrators.segment", "SegmentCalibrator"),
-    "temperature": ("mbct.calibrators.temperature", "TemperatureCalibrator"),
-    "venn-abers": ("mbct.calibrators.venn_abers", "VennAbersCalibrator"),
+    "temperature": ("mbct.calibrators.score_only.logistic", "TemperatureCalibrator"),
+    "venn-abers": ("mbct.calibrators.score_only.venn_abers", "VennAbersCalibrator"),
 }
 
 

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.binning.keys import category_key
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData
 from mbct.calibrators.registry import make
-from mbct.engines.columns import Columns, column_name
-from mbct.engines.factorize import factorize
+from mbct.data.columns import Columns, column_name, factorize
 from mbct.errors import DataError, ParameterError
+from mbct.model.encoding import category_key
 from mbct.validation import FloatArray, at_least
 
 

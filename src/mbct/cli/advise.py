@@ -33,7 +33,7 @@ def advise(
     """
     with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)
-    from mbct.calibrators.advice import advise_features
+    from mbct.evaluation.feature_ranking import advise_features
 
     advice = advise_features(used, roles.label, score=roles.score, sample_weight=roles.weight, random_state=seed)
     if as_json:

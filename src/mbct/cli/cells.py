@@ -76,8 +76,8 @@ def append_rows(store: "CellStore", rows: Data, roles: Roles, day: str, batch: s
 
     DuckDB sums them where they lie: only the cells come into memory.
     """
-    from mbct.engines import aggregate as aggregate_rows
-    from mbct.engines import fit_bins
+    from mbct.data import aggregate as aggregate_rows
+    from mbct.data import fit_bins
 
     known = store.manifest().batches
     if known:

@@ -39,7 +39,7 @@ def compare(
     """
     with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)
-    from mbct.comparison.compare import compare as compare_methods
+    from mbct.evaluation.compare import compare as compare_methods
 
     result = compare_methods(
         used,

@@ -1,20 +1,22 @@
 """``mbct evaluate``: every metric over all rows and by segment, and gates for CI and cron."""
 
 import math
-from collections.abc import Sequence
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.gates import Verdict, parse_gate
-from mbct.cli.models import load_calibrator
-from mbct.cli.options import labelled, labelled_data, names_option
+from mbct.cli.options import labelled, labelled_data, load_calibrator, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
 from mbct.cli.sources import Data
+from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
-    from mbct.metrics.evaluation import Evaluation
+    from mbct.evaluation.metrics.evaluation import Evaluation
 
 EXAMPLES = (
     "mbct evaluate clicks.parquet --label click --score pctr",
@@ -24,6 +26,57 @@ EXAMPLES = (
 )
 MEASURED_BY = ("field_ece", "field_rce")
 """Errors over fields that a gate may name: their means over the fields of ``--by``."""
+
+_GATE = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The check fails if ``metric`` stands to ``limit`` as ``sign`` says, or if the metric has no value."""
+
+    metric: str
+    sign: str
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.sign} {self.limit:g}"
+
+    def judge(self, values: Mapping[str, Any]) -> "Verdict":
+        """Compare with the measured value."""
+        if self.metric not in values:
+            raise ParameterError(f"--fail-if names {self.metric!r}; measured were {', '.join(values)}")
+        value = values[self.metric]
+        known = value is not None and not math.isnan(value)
+        return Verdict(self, float(value) if known else None, not known or _OPERATORS[self.sign](value, self.limit))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a gate found; ``value`` is None where the metric is not defined on these rows."""
+
+    gate: Gate
+    value: float | None
+    failed: bool
+
+    def __str__(self) -> str:
+        value = "not defined" if self.value is None else f"{self.value:.6g}"
+        return f"{'failed' if self.failed else 'passed'}: {self.gate.metric} is {value}, fails if {self.gate}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"fail_if": str(self.gate), "value": self.value, "failed": self.failed}
+
+
+def parse_gate(text: str) -> Gate:
+    """Read ``METRIC SIGN NUMBER``; nothing is evaluated.
+
+    >>> str(parse_gate("ece>1e-2"))
+    'ece > 0.01'
+    """
+    found = _GATE.fullmatch(text)
+    if found is None:
+        raise ParameterError(f"cannot read --fail-if {text!r}: write METRIC SIGN NUMBER, such as 'ece > 0.01'")
+    return Gate(found[1], found[2], float(found[3]))
 
 
 @command(examples=EXAMPLES)
@@ -78,8 +131,8 @@ def evaluate_table(
 ) -> dict[str, "Evaluation"]:
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
     from mbct.calibrators.inputs import take_labels, take_weights
-    from mbct.engines.columns import read_columns
-    from mbct.metrics import evaluate as evaluate_arrays
+    from mbct.data.columns import read_columns
+    from mbct.evaluation.metrics import evaluate as evaluate_arrays
     from mbct.progress import track
 
     columns, labels, _ = take_labels(read_columns(table), roles.label)
@@ -139,3 +192,13 @@ def _number(value: float | None) -> str:
     if value is None or math.isnan(value):
         return "–"
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.5g}"
+
+
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+    "!=": operator.ne,
+}

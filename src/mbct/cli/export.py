@@ -32,8 +32,8 @@ def export(model: str, to: str, dialect: str | None, form: str | None, settings:
 
     The result needs none of this package and gives the same probabilities.
     """
-    from mbct.boosting.document import load_ensemble
     from mbct.export import export_model
+    from mbct.model.file import load_ensemble
 
     options = {name: value for name, value in (("dialect", dialect), ("form", form)) if value is not None}
     exported = export_model(load_ensemble(model), to, **options, **settings)

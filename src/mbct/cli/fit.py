@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.models import check_settings
-from mbct.cli.options import features_options, labelled, labelled_data, memory_option, settings_option
+from mbct.cli.options import check_settings, features_options, labelled, labelled_data, memory_option, settings_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, print_json
 from mbct.cli.sources import Data
 
 if TYPE_CHECKING:
-    from mbct.boosting.model import CalibrationEnsemble
     from mbct.calibrators.base import Calibrator
+    from mbct.model.ensemble import CalibrationEnsemble
 
 EXAMPLES = (
     "mbct fit clicks.parquet --label click --score pctr -o model.json",

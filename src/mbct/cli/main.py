@@ -40,7 +40,6 @@ COMMANDS = {
     "serve": "mbct.cli.serve",
     "simulate": "mbct.cli.simulate",
     "reproduce": "mbct.cli.reproduce",
-    "demo": "mbct.cli.demonstration",
 }
 
 

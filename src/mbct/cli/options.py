@@ -1,15 +1,16 @@
 """Options that several commands take, and what they mean together."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mbct.cli.roles import Roles, assign
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
+from mbct.errors import ParameterError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -87,3 +88,28 @@ def labelled_data(
         for line in roles.lines():
             note(line)
         yield opened, roles
+
+
+if TYPE_CHECKING:
+    from mbct.calibrators.base import Calibrator
+
+
+def load_calibrator(path: str) -> "Calibrator":
+    """The calibrator of a model file; one of many classes is for Python alone."""
+    from mbct.calibrators.persistence import load_model
+
+    calibrator = load_model(path)
+    if not isinstance(calibrator.score_, str):
+        raise ParameterError(
+            f"{path} calibrates {len(calibrator.score_)} classes at once, commands one probability: load it in Python "
+            "with mbct.load_model"
+        )
+    return calibrator
+
+
+def check_settings(method: str, settings: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Raise where ``--set`` names what the method does not have."""
+    names = sorted(known)
+    if foreign := sorted(set(settings) - set(names)):
+        listed = ", ".join(names) or "none"
+        raise ParameterError(f"method {method!r} has no parameter {foreign[0]!r}; it has {listed}")

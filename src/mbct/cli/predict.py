@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.models import load_calibrator
-from mbct.cli.options import data_argument, memory_option, sql_option
+from mbct.cli.options import data_argument, load_calibrator, memory_option, sql_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
 from mbct.cli.sources import Data, open_data

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from mbct.cli.cells import store_option
-from mbct.cli.models import check_settings
-from mbct.cli.options import json_option, settings_option
+from mbct.cli.options import check_settings, json_option, settings_option
 from mbct.cli.shell import command, note, print_json
 from mbct.files import write_atomically
 
 if TYPE_CHECKING:
-    from mbct.calibrators.refresh import Require
+    from mbct.store.refresh import Require
 
 EXAMPLES = (
     "mbct refresh --store cells -o model.json",
@@ -52,8 +51,8 @@ def refresh(
     of the decision stays in the store.
     """
     from mbct.calibrators.mbct import MBCTCalibrator
-    from mbct.calibrators.refresh import refresh as refresh_store
     from mbct.store import CellStore, ModelShelf
+    from mbct.store.refresh import refresh as refresh_store
 
     check_settings("mbct", settings, MBCTCalibrator._get_param_names())
     opened = CellStore(store)

@@ -5,8 +5,7 @@ import sys
 
 import click
 
-from mbct.cli.models import load_calibrator
-from mbct.cli.options import labelled, labelled_data
+from mbct.cli.options import labelled, labelled_data, load_calibrator
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (

@@ -10,7 +10,7 @@ from mbct.cli.shell import command, print_json
 from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
-    from mbct.boosting.rules import Rule
+    from mbct.model.rules import Rule
 
 EXAMPLES = (
     "mbct rules model.json",
@@ -31,8 +31,8 @@ def rules(model: str, tree: int | None, top: int | None, as_tree: bool, as_json:
 
     Each with its multiplier, its rows, their label rate and how sure that is (Theorem 1 of the paper).
     """
-    from mbct.boosting.document import load_ensemble
-    from mbct.boosting.rules import rule_as_dict
+    from mbct.model.file import load_ensemble
+    from mbct.model.rules import rule_as_dict
 
     ensemble = load_ensemble(model)
     if tree is not None:

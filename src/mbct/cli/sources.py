@@ -13,7 +13,7 @@ from mbct.errors import DataError
 from mbct.progress import progress
 
 if TYPE_CHECKING:
-    from mbct.engines.source import LazySource
+    from mbct.data.source import LazySource
 
 STANDARD_INPUT = "-"
 VIEW = "data"
@@ -55,7 +55,7 @@ class Data:
 
     def each(self, aggregate: str, names: Sequence[str]) -> dict[str, Any]:
         """An SQL aggregate of each column, which it calls ``{}``, by one query."""
-        from mbct.engines.duckdb_files import quoted
+        from mbct.data.engines.duckdb_files import quoted
 
         if not names:
             return {}
@@ -71,10 +71,10 @@ class Data:
         return table
 
     def source(self, names: Sequence[str]) -> "LazySource":
-        """The rows for :mod:`mbct.engines`, with the columns called ``names``."""
-        from mbct.engines.duckdb_engine import DuckDBEngine
-        from mbct.engines.engine import lazy
-        from mbct.engines.source import LazySource
+        """The rows for :mod:`mbct.data`, with the columns called ``names``."""
+        from mbct.data.engines.duckdb import DuckDBEngine
+        from mbct.data.engines.engine import lazy
+        from mbct.data.source import LazySource
 
         return LazySource(DuckDBEngine(self.relation), lazy(self._plain(names)))
 
@@ -92,7 +92,7 @@ class Data:
 
     def _plain(self, names: Sequence[str] | None) -> Any:
         """The columns called ``names``, with decimals as doubles."""
-        from mbct.engines.duckdb_files import quoted
+        from mbct.data.engines.duckdb_files import quoted
 
         types = self.types
         chosen = self.names if names is None else names
@@ -113,7 +113,7 @@ def open_data(
     be parsed or computed again for every question is kept by DuckDB, which spills to disk beyond ``memory_limit``,
     unless the rows are read ``once`` only.
     """
-    from mbct.engines.duckdb_files import first_line, import_duckdb, is_text
+    from mbct.data.engines.duckdb_files import first_line, import_duckdb, is_text
 
     duckdb = import_duckdb()
     if source is None and sql is None:
@@ -132,7 +132,7 @@ def open_data(
 
 @contextmanager
 def _connection(path: str | None, memory_limit: str | None) -> Iterator[Any]:
-    from mbct.engines.duckdb_files import connect
+    from mbct.data.engines.duckdb_files import connect
 
     connection = connect(path, memory_limit=memory_limit)
     try:
@@ -144,7 +144,7 @@ def _connection(path: str | None, memory_limit: str | None) -> Iterator[Any]:
 @contextmanager
 def _local(source: str | None) -> Iterator[str | None]:
     """The source itself; of standard input a temporary copy, since Parquet is read from its end."""
-    from mbct.engines.duckdb_files import ending_by_content
+    from mbct.data.engines.duckdb_files import ending_by_content
 
     if source != STANDARD_INPUT:
         yield source
@@ -163,7 +163,7 @@ def _local(source: str | None) -> Iterator[str | None]:
 
 
 def _query(connection: Any, path: str | None, sql: str | None) -> str:
-    from mbct.engines.duckdb_files import DATABASE, reading, table_of
+    from mbct.data.engines.duckdb_files import DATABASE, reading, table_of
 
     if path is None or (sql is not None and path.startswith(DATABASE) and table_of(path) is None):
         return str(sql)

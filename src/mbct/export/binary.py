@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mbct.binning.features import NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.export.branches import Branch, Case, Decision, Leaf
+from mbct.model.bins import NumberBins
+from mbct.model.conditions import Branch, Case, Decision, Leaf
+from mbct.model.ensemble import CalibrationEnsemble
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,14 +5,14 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mbct.binning.features import Bins, CategoryBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
 from mbct.export import c_source
-from mbct.export.branches import used_features
 from mbct.export.names import identifiers
 from mbct.export.tables import run_nodes
 from mbct.export.values import is_int64, number_of
+from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.conditions import used_features
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 _LONGEST_LITERAL = 4000

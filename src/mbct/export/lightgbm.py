@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from mbct.binning.features import Bins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.engines.columns import read_columns
-from mbct.engines.factorize import as_floats, factorize
+from mbct.data.columns import as_floats, factorize, read_columns
 from mbct.errors import ParameterError
 from mbct.export.binary import BinaryLeaf, BinaryNode, CodeCut, binary_tree, scattered_features
-from mbct.export.branches import decisions
 from mbct.export.names import identifiers
+from mbct.model.bins import Bins, NumberBins
+from mbct.model.conditions import decisions
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray
 
 _CATEGORY, _DEFAULT_LEFT, _MISSING_IS_NAN = 1, 2, 8

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from mbct.binning.features import CategoryBins, NumberBins
-from mbct.binning.keys import category_key
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.engines.columns import read_columns
-from mbct.engines.factorize import as_floats, factorize
+from mbct.data.columns import as_floats, factorize, read_columns
 from mbct.errors import MissingDependencyError, ParameterError
-from mbct.export.branches import used_features
 from mbct.export.onnx_graph import Graph
 from mbct.export.onnx_tables import WalkTables, walk_tables
+from mbct.model.bins import CategoryBins, NumberBins
+from mbct.model.conditions import used_features
+from mbct.model.encoding import category_key
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.export.tables import run_nodes
-from mbct.tree.model import STOP
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.tree import STOP
 
 Integers = npt.NDArray[np.int64]
 

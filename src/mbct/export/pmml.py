@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from mbct.binning.features import Bins, CategoryBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
-from mbct.export.branches import Branch, Decision, Leaf, decisions, intervals, used_features
 from mbct.export.lightgbm import log_multiplier
+from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.conditions import Branch, Decision, Leaf, decisions, intervals, used_features
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 _NAMESPACE = "http://www.dmg.org/PMML-4_4"

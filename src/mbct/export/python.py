@@ -2,10 +2,10 @@
 
 from importlib.resources import files
 
-from mbct.binning.features import Bins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.export.branches import used_features
 from mbct.export.tables import run_nodes
+from mbct.model.bins import Bins, NumberBins
+from mbct.model.conditions import used_features
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 _BEGIN, _END = "# The model\n", "# End of the model\n"

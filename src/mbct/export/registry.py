@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
+from mbct.model.ensemble import CalibrationEnsemble
 
 
 @dataclass(frozen=True)

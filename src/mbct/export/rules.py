@@ -4,9 +4,9 @@ import json
 from itertools import groupby
 from typing import Literal
 
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.boosting.rules import rules, rules_as_dicts
 from mbct.errors import ParameterError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.rules import rules, rules_as_dicts
 
 FORMAT = "mbct-rules"
 VERSION = 1

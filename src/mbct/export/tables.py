@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.export.branches import outcomes, possible_codes
-from mbct.tree.model import STOP, CalibrationTree
+from mbct.model.conditions import outcomes, possible_codes
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.tree import STOP, CalibrationTree
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 import math
 import re
 
-from mbct.binning.features import CategoryBins
 from mbct.errors import ModelFileError
+from mbct.model.bins import CategoryBins
 
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 

@@ -1,6 +1,7 @@
 """Displays in the manner of scikit-learn: ``from_predictions``, ``from_estimator`` and ``plot(ax=…)``.
 
-They draw computed results only (``mbct.plots.results``) and need matplotlib (extra ``plots``) no sooner than ``plot``.
+They draw computed results only (``mbct.evaluation.diagnostics``) and need matplotlib (extra ``plots``) no sooner than
+``plot``.
 """
 
 from importlib import import_module

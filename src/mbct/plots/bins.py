@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from mbct.plots.estimator import judge
-from mbct.plots.results.bins_curve import DEFAULT_NUMBERS, BinsCurve, compute_bins_curves
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, tidy
+from mbct.evaluation.diagnostics.views import DEFAULT_NUMBERS, BinsCurve, compute_bins_curves
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, judge, tidy
 
 _TITLES = {"ece": "ECE", "debiased_ece": "debiased ECE", "mvce": "MVCE (closed form)"}
 

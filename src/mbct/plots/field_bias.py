@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.plots.estimator import judge
-from mbct.plots.results.field_bias import FieldBias, SegmentBias, compute_field_bias
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, compute_field_bias
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, judge, ratio_axis, ratio_limits, tidy
 
 _LINE_HEIGHT = 0.3
 

@@ -4,8 +4,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mbct.boosting.trace import FitTrace
 from mbct.errors import ParameterError
+from mbct.model.trace import FitTrace
 from mbct.plots.style import AFTER, BEFORE, NEUTRAL, axes_for, tidy
 
 

@@ -5,17 +5,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from mbct.calibrators.histogram import HistogramCalibrator
-from mbct.metrics.segments import read_one_column
-from mbct.plots.estimator import Judged, judge
-from mbct.plots.results.subgroups import (
+from mbct.calibrators.score_only.binning import HistogramCalibrator
+from mbct.evaluation.diagnostics.subgroups import (
     DEFAULT_PARTS,
     SubgroupRatios,
     bins_of_equal_mass,
     compute_subgroups,
     rank_by,
 )
-from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+from mbct.evaluation.metrics.segments import read_one_column
+from mbct.plots.style import BEFORE, PALETTE, Judged, axes_for, judge, ratio_axis, ratio_limits, tidy
 
 DEFAULT_BINS = 10
 

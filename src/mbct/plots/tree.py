@@ -2,9 +2,9 @@
 
 from typing import Any, Self
 
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
-from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
+from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, outline_tree
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.plots.style import AFTER, BEFORE, NEUTRAL, axes_for
 
 _LABEL_LENGTH = 30

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mbct.metrics.rows import Rows
+from mbct.evaluation.metrics.rows import Rows
 from mbct.progress import progress
 from mbct.validation import FloatArray
 

@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
-from mbct.engines.columns import Columns, column_name, read_columns
-from mbct.engines.factorize import as_floats, is_number
+from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
-from mbct.metrics.rows import Rows
-from mbct.metrics.segments import Segmentation, segment
-from mbct.plots.estimator import Judged, check_calibrator, judge
+from mbct.evaluation.metrics.rows import Rows
+from mbct.evaluation.metrics.segments import Segmentation, segment
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.plots.style import Judged, check_calibrator, judge
 from mbct.validation import FloatArray, as_binary_labels, same_length
 
 MOST_NUMBERS = 20

@@ -9,17 +9,17 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from mbct.errors import DataError, StorageError
+from mbct.serving.codec import decode, unprocessable
 from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.follow import Follower
 from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send
+from mbct.serving.loaded_model import Identifier
 from mbct.serving.metrics import Metrics, family, single
+from mbct.serving.model_watcher import Follower
 from mbct.serving.openapi import OPEN_ROUTES, document
 from mbct.serving.options import ServiceOptions
 from mbct.serving.page import page
 from mbct.serving.scoring import PATH, Scoring
-from mbct.serving.served import Identifier
-from mbct.serving.wire import decode, unprocessable
 
 log = logging.getLogger("mbct.serving")
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from mbct.binning.features import Bins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import DataError
+from mbct.model.bins import Bins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.columns import Coded, Encoded
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mbct.boosting.masks import LeafMasks, compile_masks
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.cells.group import CodeMatrix
 from mbct.errors import DataError
+from mbct.model.bins import CodeMatrix
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import LeafMasks, compile_masks
 from mbct.serving.arrow import ArrowColumns
 from mbct.serving.columns import ColumnEncoder, probability_column
 from mbct.validation import FloatArray, as_probabilities

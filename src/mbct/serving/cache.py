@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from mbct.boosting.document import read_bytes
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, StorageError
+from mbct.model.file import read_bytes
 from mbct.serving.checked import checked_ensemble
 from mbct.serving.rules_layout import layout_keys, write_rules
 

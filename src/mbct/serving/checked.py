@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from mbct.binning.features import CategoryBins, NumberBins
-from mbct.boosting.document import ensemble_of
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import MBCTError, ModelFileError
-from mbct.tree.model import CalibrationTree
+from mbct.model.bins import CategoryBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file import ensemble_of
+from mbct.model.tree import CalibrationTree
 
 
 def checked_ensemble(content: bytes, name: str = "the model file") -> CalibrationEnsemble:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.binning.features import Bins, CategoryBins, NumberBins, interval_codes
-from mbct.binning.keys import category_key
 from mbct.errors import DataError
+from mbct.model.bins import Bins, CategoryBins, NumberBins, interval_codes
+from mbct.model.encoding import category_key
 from mbct.serving.values import as_float
 from mbct.validation import FloatArray
 

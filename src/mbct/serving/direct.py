@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from mbct.serving.guard import GuardedProtocol
 from mbct.serving.http import Reply
+from mbct.serving.limits import GuardedProtocol
 
 AnswerAtOnce = Callable[[dict[bytes, bytes], bytes], Reply | None]
 """The reply to headers and a body, or None where the request must go the long way; it raises nothing."""

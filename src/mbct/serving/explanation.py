@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mbct.boosting.masks import moved
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.boosting.rules import Rule, condition, rules
 from mbct.errors import DataError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import moved
+from mbct.model.rules import Rule, condition, rules
+from mbct.model.tree import STOP, CalibrationTree
 from mbct.serving.values import encoder, probability
-from mbct.tree.model import STOP, CalibrationTree
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
-from mbct.binning.features import Bins, CategoryBins, FeatureBins
-from mbct.boosting.rules import condition
-from mbct.cells.build import build_cells
-from mbct.cells.cells import Cells
 from mbct.errors import ParameterError, StorageError
+from mbct.model.bins import Bins, CategoryBins, FeatureBins
+from mbct.model.rules import condition
 from mbct.serving.batch import Scored
 from mbct.serving.journal import Joined, Journal, Remembered
 from mbct.serving.live import LiveCalibration, LiveMetric, Window
 from mbct.serving.options import FeedbackOptions
+from mbct.store.cell_store import Cells, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
 
@@ -197,4 +196,4 @@ def _cells(lines: list[Joined], bins: FeatureBins) -> Cells:
     codes = np.array([line.scored.codes for line in lines], dtype=bins.code_type)
     score = np.array([line.scored.score for line in lines])
     label = np.array([float(line.label) for line in lines])
-    return build_cells(codes, score, label, None, bins, level="cell")
+    return cells_of_rows(codes, score, label, bins)

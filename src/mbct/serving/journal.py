@@ -16,9 +16,9 @@ from typing import TypeVar
 
 import msgspec
 
-from mbct.binning.features import FeatureBins
 from mbct.errors import ParameterError, StorageError
 from mbct.files import write_atomically
+from mbct.model.bins import FeatureBins
 
 _HOUR = 3600
 Line = TypeVar("Line", bound=msgspec.Struct)

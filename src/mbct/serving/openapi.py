@@ -3,9 +3,9 @@
 from typing import Any
 
 from mbct import __version__
-from mbct.binning.features import Bins, NumberBins
+from mbct.model.bins import Bins, NumberBins
+from mbct.serving.loaded_model import ServedModel
 from mbct.serving.options import Limits
-from mbct.serving.served import ServedModel
 
 OPEN_ROUTES = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 """Routes that need no token."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mbct.boosting.masks import LeafMasks, calibrate_row, compile_masks
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.cells.group import CodeMatrix
 from mbct.errors import DataError
+from mbct.model.bins import CodeMatrix
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import LeafMasks, calibrate_row, compile_masks
 from mbct.serving.values import CountUnseen, encoder, probability
 
 

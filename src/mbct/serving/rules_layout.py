@@ -20,11 +20,11 @@ multiplied: odds p/(1−p) with p held inside [1e-9, 1 − 1e-9], or the probabi
 import math
 from typing import Any
 
-from mbct.binning.features import Bins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.boosting.rules import rules
 from mbct.errors import ParameterError
-from mbct.tree.model import STOP
+from mbct.model.bins import Bins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.rules import rules
+from mbct.model.tree import STOP
 
 MOST_FIELDS = 2_000_000
 """Above this the hashes would fill a cache: serve such a model by the service or an export."""

@@ -9,13 +9,13 @@ import numpy as np
 
 from mbct.errors import DataError
 from mbct.serving.batch import Scored
+from mbct.serving.codec import ScoreBody, decode_score, encode_score, unprocessable
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.follow import Follower
 from mbct.serving.http import Problem, Reply, carries_token, media_type
+from mbct.serving.loaded_model import ServedModel
 from mbct.serving.metrics import Metrics
+from mbct.serving.model_watcher import Follower
 from mbct.serving.options import ServiceOptions
-from mbct.serving.served import ServedModel
-from mbct.serving.wire import ScoreBody, decode_score, encode_score, unprocessable
 from mbct.validation import FloatArray
 
 PATH = "/v1/score"

@@ -65,9 +65,9 @@ def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, si
     from mbct.serving.app import Service
     from mbct.serving.cache import ModelCache
     from mbct.serving.feedback import FeedbackLoop
-    from mbct.serving.follow import FileSource, Follower, ModelSource, RedisSource
+    from mbct.serving.loaded_model import ServedModel
     from mbct.serving.metrics import Metrics
-    from mbct.serving.served import ServedModel
+    from mbct.serving.model_watcher import FileSource, Follower, ModelSource, RedisSource
 
     source: ModelSource
     if _is_redis(model):
@@ -111,7 +111,7 @@ def _server(uvicorn: Any, config: Any) -> Any:
 def _protocol(limits: Limits, answer: Any) -> Any:
     """How a connection is made: with the short way for scoring where uvicorn's parser allows it."""
     from mbct.serving.direct import DirectProtocol, is_possible
-    from mbct.serving.guard import GuardedProtocol
+    from mbct.serving.limits import GuardedProtocol
     from mbct.serving.scoring import PATH
 
     if is_possible():

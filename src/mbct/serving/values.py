@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-from mbct.binning.features import Bins, CategoryBins, NumberBins
-from mbct.binning.keys import category_key
 from mbct.errors import DataError
+from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.encoding import category_key
 
 Encoder = Callable[[Any], int]
 CountUnseen = Callable[[str], None]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from mbct.binning.features import FeatureBins
-from mbct.cells.cells import Cells
 from mbct.errors import MissingDependencyError, ModelFileError
+from mbct.model.bins import FeatureBins
 from mbct.stats.sums import Sums
+from mbct.training.cells import Cells
 
 _KEY = b"mbct"
 _FORMAT = 1

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbct.binning.features import FeatureBins
-from mbct.cells.cells import Cells
 from mbct.errors import DataError, ModelFileError, StorageError
+from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.store.cell_file import bins_from_json, bins_to_json, from_parquet, to_parquet
-from mbct.store.log import DocumentLog
+from mbct.store.decision_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
-from mbct.store.place import open_place
+from mbct.store.storage import open_place
+from mbct.training.cells import Cells, build_cells
+from mbct.validation import FloatArray
 
 _MANIFESTS_KEPT = 20
 _GRACE_SECONDS = 3600.0
@@ -287,3 +288,8 @@ def _entry(ids: tuple[str, ...], day: str, cells: Cells, content: bytes) -> Batc
         float(np.asarray(total.count)),
         float(np.asarray(total.label)),
     )
+
+
+def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
+    """Cells of coded rows, ready to be appended."""
+    return build_cells(codes, y_prob, y_true, None, bins, level="cell")

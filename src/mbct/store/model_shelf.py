@@ -5,11 +5,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from mbct.boosting.document import ensemble_of
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import DataError, ModelFileError, StorageError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file import ensemble_of
 from mbct.store.cell_store import CellStore
-from mbct.store.log import DocumentLog
+from mbct.store.decision_log import DocumentLog
 
 
 class ModelShelf:

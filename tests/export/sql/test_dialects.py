@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from builders import AWKWARD_VALUES, one_split_model, random_model, wide_model
-from mbct.binning.features import CategoryBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ModelFileError, ParameterError
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS, FORMS
 from mbct.export.sql.dialects import dialect_of
+from mbct.model.bins import CategoryBins
+from mbct.model.ensemble import CalibrationEnsemble
 
 sqlglot = pytest.importorskip("sqlglot", reason="sqlglot is not installed: pip install sqlglot")
 PARSERS = {name: "tsql" if name == "sqlserver" else name for name in DIALECTS}

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from builders import one_split_model, random_model, random_rows, random_tree, reference, wide_model
-from mbct.binning.features import CategoryBins, FeatureBins, NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from sql_tables import as_text, as_tuples, create_table
 
 TOLERANCE = 1e-12

@@ -6,7 +6,7 @@ indenting a finished text would change.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from mbct.export.branches import Branch, Decision, Leaf
+from mbct.model.conditions import Branch, Decision, Leaf
 
 Condition = Callable[[Branch, int], str]
 """Writes the condition of one case of a branch."""

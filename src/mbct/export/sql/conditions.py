@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Iterable
 
-from mbct.binning.features import Bins, CategoryBins, NumberBins
-from mbct.export.branches import Branch, intervals
 from mbct.export.sql.dialect import Dialect
 from mbct.export.values import number_of
+from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.conditions import Branch, intervals
 
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)

@@ -8,12 +8,12 @@ in DuckDB on 32 trees × 32 leaves and 3,000 values: a quarter of the text and a
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from mbct.binning.features import CategoryBins
-from mbct.boosting.model import CalibrationEnsemble
-from mbct.export.branches import Branch, Decision
 from mbct.export.sql.conditions import compared, literal
 from mbct.export.sql.dialect import Dialect
 from mbct.export.values import is_int64
+from mbct.model.bins import CategoryBins
+from mbct.model.conditions import Branch, Decision
+from mbct.model.ensemble import CalibrationEnsemble
 
 _FROM_VALUES = 1000
 """A category whose IN lists hold fewer values over all trees keeps them: they read better."""

@@ -5,15 +5,15 @@ from typing import Literal
 
 import numpy as np
 
-from mbct.binning.features import NumberBins
-from mbct.boosting.model import CalibrationEnsemble
 from mbct.errors import ParameterError
-from mbct.export.branches import Branch, Decision, decisions
 from mbct.export.sql.case import case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import dialect_of
 from mbct.export.sql.lookup import Lookup, lookups
+from mbct.model.bins import NumberBins
+from mbct.model.conditions import Branch, Decision, decisions
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 Form = Literal["expression", "select", "view"]

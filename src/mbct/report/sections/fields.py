@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from mbct.metrics.rows import Rows
-from mbct.plots.results.field_bias import FieldBias, SegmentBias, field_bias_of_rows
+from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, field_bias_of_rows
+from mbct.evaluation.metrics.rows import Rows
 from mbct.plots.style import ratio_limits, ratio_ticks
 from mbct.report.charts import AFTER, BEFORE, CARD, MUTED, STATES, altair, data, figure, state_scale, state_shapes
 from mbct.report.page import Column, Section, change, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
-from mbct.stats.field_error import field_error, relative_field_error
+from mbct.stats.partition_error import field_error, relative_field_error
 
 MOST_VALUES = 14
 MOST_CHARTS = 12

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from mbct.boosting.trace import FitTrace, SplitRecord
-from mbct.engines.memory import encode
-from mbct.plots.results.replay import first_grown, replay_growth
-from mbct.plots.results.tree_outline import TreeNode, TreeOutline, outline_tree
+from mbct.data.memory import encode
+from mbct.evaluation.diagnostics.replay import first_grown, replay_growth
+from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, outline_tree
+from mbct.model.trace import FitTrace, SplitRecord
 from mbct.report.charts import AFTER, BEFORE, altair, data, figure
 from mbct.report.page import Section, number, text
 from mbct.report.scored import Scored

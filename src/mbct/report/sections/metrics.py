@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mbct.metrics.evaluation import METRICS
+from mbct.evaluation.metrics.evaluation import METRICS
 from mbct.report.page import Column, Section, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from mbct.plots.results.reliability import ReliabilityCurve, reliability_of_rows
+from mbct.evaluation.diagnostics.reliability import ReliabilityCurve, reliability_of_rows
 from mbct.report.charts import AFTER, BEFORE, MUTED, STATES, altair, data, figure, state_scale, state_shapes
 from mbct.report.page import Section
 from mbct.report.scored import Scored

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from mbct.boosting.rules import Rule
-from mbct.plots.results.tree_outline import short_condition
+from mbct.evaluation.diagnostics.tree_outline import short_condition
+from mbct.model.rules import Rule
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
 

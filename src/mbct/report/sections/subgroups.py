@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from mbct.calibrators.histogram import HistogramCalibrator
+from mbct.calibrators.score_only.binning import HistogramCalibrator
+from mbct.evaluation.diagnostics.subgroups import SubgroupRatios
 from mbct.plots.pud import compare_with_histogram
-from mbct.plots.results.subgroups import SubgroupRatios
 from mbct.plots.style import ratio_limits, ratio_ticks
 from mbct.report.charts import AFTER, BEFORE, MUTED, altair, data, figure
 from mbct.report.page import Section, number, text

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from mbct.plots.results.views import ViewError, view_errors
+from mbct.evaluation.diagnostics.views import ViewError, view_errors
 from mbct.report.charts import AFTER, BEFORE, MUTED, STATES, altair, data, figure
 from mbct.report.page import Section
 from mbct.report.scored import Scored

@@ -1,7 +1,6 @@
 """Chapter: the segments that were worst before."""
 
-from mbct.plots.results.field_bias import SegmentBias
-from mbct.plots.results.worst_segments import WorstSegment, worst_segments
+from mbct.evaluation.diagnostics.field_bias import SegmentBias, WorstSegment, worst_segments
 from mbct.report.page import Column, Section, interval, number, table, text
 from mbct.report.scored import Scored
 

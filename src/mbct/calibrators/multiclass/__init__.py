@@ -1,0 +1,1 @@
+"""Methods for more than two classes."""

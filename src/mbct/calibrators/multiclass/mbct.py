@@ -1,0 +1,225 @@
+"""MBCT for many classes: K scores in, K calibrated probabilities out that sum to one."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.calibrators.folds import JoinedRows
+from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
+from mbct.data.columns import Columns
+from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.errors import ParameterError
+from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
+from mbct.model.masks import summed_steps
+from mbct.model.tree import CalibrationTree
+from mbct.progress import progress
+from mbct.stats.duplicates import Copies
+from mbct.stats.logodds import EPSILON, logit
+from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
+from mbct.training.fold_split import Thinned, thin
+from mbct.training.joint import JointRows, boost_joint, softmax
+from mbct.training.options import HonestOptions
+from mbct.training.presets import preset
+from mbct.validation import FloatArray
+
+Coupling = Literal["joint", "one-vs-rest"]
+
+
+class MulticlassCalibrator(ManyScores):
+    """Multiple boosting calibration trees for many classes, grown honestly with cross-fitted splits.
+
+    Parameters
+    ----------
+    score : columns of the K scores, in the order of ``classes``; other columns may tell bias patterns apart.
+    coupling : "joint" grows the trees of all classes together under one softmax; "one-vs-rest" fits an
+        :class:`~mbct.calibrators.mbct.MBCTCalibrator` to each class and scales their results to sum to one.
+    features : columns that may tell bias patterns apart; None takes all but the scores.
+    classes : labels in the order of the score columns; None sorts them.
+    categorical, max_trees, learning_rate, n_folds, random_state, n_threads : as of MBCTCalibrator.
+
+    """
+
+    method: ClassVar[str] = "mbct-multiclass"
+    feature_aware: ClassVar[bool] = True
+    run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads"})
+
+    def __init__(
+        self,
+        score: str | int | Sequence[str | int] | None = None,
+        features: Sequence[str | int] | None = None,
+        coupling: Coupling = "joint",
+        *,
+        classes: Sequence[Any] | None = None,
+        categorical: Categorical = "auto",
+        max_trees: int | None = None,
+        learning_rate: float | None = None,
+        n_folds: int | None = None,
+        random_state: int = 0,
+        n_threads: int | None = None,
+    ):
+        self.score = score
+        self.features = features
+        self.coupling = coupling
+        self.classes = classes
+        self.categorical = categorical
+        self.max_trees = max_trees
+        self.learning_rate = learning_rate
+        self.n_folds = n_folds
+        self.random_state = random_state
+        self.n_threads = n_threads
+
+    def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        if self.coupling not in ("joint", "one-vs-rest"):
+            raise ParameterError(f"coupling={self.coupling!r} must be 'joint' or 'one-vs-rest'")
+        fit = self._fit_jointly if self.coupling == "joint" else self._fit_each
+        fit(rows, code, weight)
+
+    def _fit_each(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        self.each_ = tuple(
+            self._one().fit_data(
+                TrainingData(rows.columns, _score_name(k), score, (code == k).astype(np.float64), weight)
+            )
+            for k, score in enumerate(rows.probabilities.T)
+        )
+
+    def _fit_jointly(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        given = {"max_trees": self.max_trees, "n_folds": self.n_folds, "rate": self.learning_rate}
+        chosen = preset("default", {**given, "seed": self.random_state})
+        if not isinstance(chosen.growth, HonestOptions):
+            raise TypeError("the default preset grows honestly")
+        self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
+        with progress("growing calibration trees") as advance:
+            joint = self._joint_rows(rows, code, weight, chosen.growth)
+            self.trees_ = boost_joint(joint, chosen.growth, self._one()._threads(), lambda _: advance(1))
+
+    def _fit_bins(
+        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: BinningOptions
+    ) -> FeatureBins:
+        """Bins of the K scores, then of the features."""
+        first_score, *other_scores = rows.probabilities.T
+        commonest = np.bincount(code, weight).argmax()
+        first, *features = fit_bins(
+            rows.columns,
+            _score_name(0),
+            self._one()._feature_names(rows.columns, _score_name(0)),
+            first_score,
+            (code == commonest).astype(np.float64),
+            weight,
+            self.categorical,
+            options,
+        )
+        others = [
+            fit_score_bins(_score_name(k), *distinct_numbers(score, weight), options)
+            for k, score in enumerate(other_scores, start=1)
+        ]
+        return FeatureBins((first, *others, *features))
+
+    def _encode(self, rows: ClassRows) -> CodeMatrix:
+        first_score, *other_scores = rows.probabilities.T
+        others = {_score_name(k): score for k, score in enumerate(other_scores, start=1)}
+        return encode(Columns({**rows.columns.by_name, **others}, rows.columns.n_rows), self.bins_, first_score)
+
+    def _joint_rows(
+        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: HonestOptions
+    ) -> JointRows:
+        """Equal rows joined, in an order that their content decides, and spread over folds.
+
+        Copy by copy, or whole where a row was repeated rather than met again.
+        """
+        codes = self._encode(rows)
+        n_features = codes.shape[1]
+        matrix = np.column_stack([codes, _log_scores(rows.probabilities)])
+        joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
+        log_score = np.ascontiguousarray(joined.matrix[:, n_features:])
+        copies = _copies(joined, log_score)
+        spread = _spread(joined, copies, options)
+        return JointRows(
+            np.ascontiguousarray(joined.matrix[spread.cell, :n_features].astype(codes.dtype)),
+            log_score[spread.cell],
+            spread.count,
+            joined.label[spread.cell].astype(np.intp),
+            spread.fold,
+            code_offsets(self.bins_.n_codes),
+            np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
+            whole=not copies.alike,
+        )
+
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
+        if self.coupling == "one-vs-rest":
+            scores = rows.probabilities.T
+            each = np.column_stack(
+                [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
+            )
+            total = each.sum(axis=1, keepdims=True)
+            return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+        z = _log_scores(rows.probabilities)
+        if any(self.trees_):
+            codes = self._encode(rows)
+            for k, trees in enumerate(self.trees_):
+                z[:, k] += summed_steps(trees, codes, self.bins_.n_codes)
+        return softmax(z)
+
+    def _one(self) -> MBCTCalibrator:
+        """The calibrator of one class against the rest, not fitted."""
+        return MBCTCalibrator(
+            features=self.features,
+            categorical=self.categorical,
+            max_trees=self.max_trees,
+            learning_rate=self.learning_rate,
+            n_folds=self.n_folds,
+            random_state=self.random_state,
+            n_threads=self.n_threads,
+        )
+
+    def _state(self) -> dict[str, Any]:
+        classes = self.classes_.tolist()
+        if self.coupling == "one-vs-rest":
+            each = [{"score": c.score_, "columns": c.feature_names_in_.tolist(), **c._state()} for c in self.each_]
+            return {"classes": classes, "each": each}
+        n_codes = self.bins_.n_codes
+        trees = [[tree.to_dict(n_codes) for tree in trees] for trees in self.trees_]
+        return {"classes": classes, "features": self.bins_.to_list(), "trees": trees}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.classes_ = np.asarray(state["classes"])
+        if self.coupling == "one-vs-rest":
+            self.each_ = tuple(self._restored(one) for one in state["each"])
+            return
+        self.bins_ = FeatureBins.from_list(state["features"])
+        n_codes = self.bins_.n_codes
+        self.trees_ = tuple(tuple(CalibrationTree.from_dict(t, n_codes) for t in trees) for trees in state["trees"])
+
+    def _restored(self, state: dict[str, Any]) -> MBCTCalibrator:
+        one = self._one()
+        one._remember(state["score"], state["columns"])
+        one._restore(state)
+        return one
+
+
+def _copies(joined: JoinedRows, log_score: FloatArray) -> Copies:
+    """By how often the likeliest class is the right one."""
+    likeliest = log_score.argmax(axis=1)
+    right = (joined.label == likeliest).astype(np.float64)
+    return joined.copies(right, logit(softmax(log_score).max(axis=1)))
+
+
+def _spread(joined: JoinedRows, copies: Copies, options: HonestOptions) -> Thinned:
+    """Rows over folds: one by one, or all that agree in their numbers together where they hold copies."""
+    weight, nothing = joined.weight / copies.per_row, np.zeros(len(joined))
+    if copies.alike:
+        return thin(weight, nothing, options.n_folds, options.seed)
+    mass = np.bincount(joined.group, weight).astype(np.float64)
+    spread = thin(mass, np.zeros(len(mass)), options.n_folds, options.seed, whole=True)
+    return Thinned(np.arange(len(joined)), spread.fold[joined.group], weight, nothing)
+
+
+def _score_name(k: int) -> str:
+    return f"score of class {k}"
+
+
+def _log_scores(probabilities: FloatArray) -> FloatArray:
+    return np.log(np.clip(probabilities, EPSILON, 1.0))

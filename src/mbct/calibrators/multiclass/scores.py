@@ -1,0 +1,125 @@
+"""Methods that calibrate all classes at once: one score column for each class in, probabilities that sum to one out."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.inputs import TrainingData, class_labels, take_labels, take_weights, training_data
+from mbct.data.columns import Columns, column_name, read_columns
+from mbct.errors import DataError
+from mbct.validation import FloatArray, as_probabilities, same_length
+
+
+@dataclass(frozen=True)
+class ClassRows:
+    """Checked rows: the columns beside label, weight and scores, and the scores, one column for each class."""
+
+    columns: Columns
+    probabilities: FloatArray
+
+    def take(self, rows: npt.NDArray[np.intp]) -> "ClassRows":
+        """The rows whose numbers are given."""
+        return ClassRows(self.columns.take(rows), self.probabilities[rows])
+
+
+class ManyScores(Calibrator):
+    """Base of methods with K scores.
+
+    ``score`` names one column for each class, in the order of ``classes`` (default: the sorted labels); labels are
+    then of any type and ``calibrate`` gives K columns. With a single score column such a method is binary like the
+    others, on (1 − p, p). A method defines ``_fit_classes`` and ``_calibrate_classes``.
+    """
+
+    score: str | int | Sequence[str | int] | None  # type: ignore[assignment]  # K columns, where the base has one
+    classes: Sequence[Any] | None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+        """Learn the calibration of K score columns; ``y_prob`` may be a matrix with one column for each class."""
+        columns, labels, label_name = take_labels(read_columns(X), y)
+        columns, weight = take_weights(columns, sample_weight)
+        names = self._score_names(columns, y_prob)
+        if len(names) == 1:
+            score = self.score if isinstance(self.score, str | int) else names[0]
+            return self.fit_data(training_data(X, y, sample_weight, y_prob, score))
+        rows = _class_rows(columns, names, y_prob)
+        same_length(columns.n_rows, y=labels)
+        classes, code = class_labels(labels, label_name, self.classes)
+        if len(classes) != len(names):
+            raise DataError(
+                f"{len(names)} score columns, but {label_name} has {len(classes)} classes ({_listed(classes)}): "
+                "pass one score column for each class, and classes=… where a class is missing from the labels"
+            )
+        counted = np.flatnonzero(weight > 0)
+        if len(np.unique(code[counted])) < 2:
+            raise DataError(f"{label_name} has a single class: at least two are needed; widen the sample")
+        self._fit_classes(rows.take(counted), code[counted], weight[counted])
+        self._remember(names, columns.names)  # type: ignore[arg-type]  # K names, where the base has one
+        self.classes_ = classes
+        return self
+
+    def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
+        if isinstance(getattr(self, "score_", ""), str):
+            return super().calibrate(X, y_prob=y_prob)
+        return self._calibrate_classes(_class_rows(read_columns(X), self.score_, y_prob))
+
+    def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
+        """Calibrated probabilities of all classes, in the order of ``classes_``."""
+        calibrated = self.calibrate(X, y_prob=y_prob)
+        return calibrated if calibrated.ndim == 2 else np.column_stack([1.0 - calibrated, calibrated])
+
+    def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
+        """The most probable class."""
+        likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def _fit(self, data: TrainingData) -> None:
+        counted = data.counted()
+        code = counted.y_true.astype(np.intp)
+        self._fit_classes(_both(counted.columns.without(data.score), counted.y_prob), code, counted.weight)
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
+        return self._calibrate_classes(_both(columns, y_prob))[:, 1]
+
+    @abstractmethod
+    def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        """Learn from rows of positive weight; ``code`` numbers the class of each."""
+
+    @abstractmethod
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
+        """Calibrated probabilities of all classes."""
+
+    def _score_names(self, columns: Columns, y_prob: Any) -> list[str]:
+        if y_prob is not None:
+            width = np.asarray(y_prob).shape[1] if np.ndim(y_prob) == 2 else 1
+            return ["y_prob"] if width == 1 else [f"y_prob_{k}" for k in range(width)]
+        if self.score is None:
+            return columns.names
+        many = [self.score] if isinstance(self.score, str | int) else self.score
+        return [column_name(name) for name in many]
+
+
+def _both(columns: Columns, y_prob: FloatArray) -> ClassRows:
+    return ClassRows(columns, np.column_stack([1.0 - y_prob, y_prob]))
+
+
+def _class_rows(columns: Columns, names: Sequence[str], y_prob: Any) -> ClassRows:
+    """The rows of columns that hold the scores ``names``, or of columns and a matrix of scores beside them."""
+    if y_prob is None:
+        scores = [as_probabilities(columns.numpy(n), f"score column {n!r}") for n in names]
+        return ClassRows(columns.without(*names), np.column_stack(scores))
+    matrix = np.asarray(y_prob)
+    if matrix.ndim != 2 or matrix.shape[1] != len(names):
+        raise DataError(f"y_prob must have {len(names)} columns, one for each class, got shape {matrix.shape}")
+    same_length(columns.n_rows, y_prob=matrix)
+    scores = [as_probabilities(matrix[:, k], f"y_prob[:, {k}]") for k in range(len(names))]
+    return ClassRows(columns, np.column_stack(scores))
+
+
+def _listed(classes: np.ndarray[Any, Any]) -> str:
+    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")

@@ -1,0 +1,131 @@
+"""An ensemble in the manner of Mix-n-Match: the convex mixture of several methods with the lowest held-out loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from mbct.calibrators.registry import calibrator_class
+from mbct.calibrators.score_only.counts import ScoreCounts
+from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
+from mbct.errors import ParameterError
+from mbct.stats.logodds import EPSILON
+from mbct.validation import FloatArray, at_least
+
+
+@dataclass(frozen=True)
+class EnsembleMap(ScoreMap):
+    """Σ_m share_m · map_m(p)."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    members: tuple[ScoreMap, ...]
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        mixed = np.zeros(len(y_prob))
+        for share, member in zip(self.shares, self.members, strict=True):
+            mixed += share * member(y_prob)
+        return mixed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, each member by its name."""
+        members = [member.to_dict() for member in self.members]
+        return {"names": list(self.names), "shares": list(self.shares), "members": members}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> "EnsembleMap":
+        """Undo :meth:`to_dict`."""
+        names = tuple(state["names"])
+        members = zip(names, state["members"], strict=True)
+        maps = tuple(_member_class(name).map_type.from_dict(member) for name, member in members)
+        return cls(names, tuple(float(share) for share in state["shares"]), maps)
+
+
+class EnsembleCalibrator(ScoreCalibrator):
+    """Convex mixture of methods that look at the score alone, after Mix-n-Match (Zhang, Kailkhura and Han 2020).
+
+    The shares minimise the log loss of predictions held out by ``cv`` folds of whole scores (so that a flexible
+    member earns no share by memorising), the members are then fitted on all rows. With fewer than ``2·cv`` distinct
+    scores, or where a fold would leave one class, all members get equal shares.
+    """
+
+    method = "ensemble"
+    map_type = EnsembleMap
+    monotone = True
+
+    def __init__(
+        self,
+        score: str | int | None = None,
+        *,
+        methods: Sequence[str] = ("identity", "temperature", "beta", "isotonic"),
+        cv: int = 5,
+        random_state: int = 0,
+    ):
+        self.score = score
+        self.methods = methods
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit_map(self, counts: ScoreCounts) -> EnsembleMap:
+        """Shares from held-out scores, members from all."""
+        at_least(2, cv=self.cv)
+        if isinstance(self.methods, str) or not self.methods:
+            raise ParameterError(f"methods must be a list of method names, got {self.methods!r}")
+        names = tuple(self.methods)
+        members = [_member_class(name)() for name in names]
+        held_out = self._held_out(counts, members)
+        shares = np.full(len(names), 1.0 / len(names)) if held_out is None else best_shares(held_out, counts)
+        return EnsembleMap(names, tuple(shares.tolist()), tuple(member.fit_map(counts) for member in members))
+
+    def _held_out(self, counts: ScoreCounts, members: list[ScoreCalibrator]) -> FloatArray | None:
+        if len(counts) < 2 * self.cv:
+            return None
+        fold = np.random.default_rng(self.random_state).permutation(len(counts)) % self.cv
+        predicted = np.empty((len(members), len(counts)))
+        for k in range(self.cv):
+            rest = counts.take(np.flatnonzero(fold != k))
+            if not rest.has_both_classes():
+                return None
+            for m, member in enumerate(members):
+                predicted[m, fold == k] = member.fit_map(rest)(counts.score[fold == k])
+        return predicted
+
+
+def best_shares(predicted: FloatArray, counts: ScoreCounts) -> FloatArray:
+    """Shares on the simplex that minimise the log loss of Σ_m share_m·p_m, a convex problem.
+
+    >>> counts = ScoreCounts(np.array([0.2, 0.8]), np.array([20.0, 80.0]), np.array([100.0, 100.0]))
+    >>> best_shares(np.array([[0.2, 0.8], [0.5, 0.5]]), counts).round(3).tolist()
+    [1.0, 0.0]
+    """
+    p = np.clip(predicted, EPSILON, 1.0 - EPSILON)
+    positive = counts.positive / np.sum(counts.total)
+    negative = (counts.total - counts.positive) / np.sum(counts.total)
+
+    def loss_and_gradient(shares: FloatArray) -> tuple[float, FloatArray]:
+        mixture = np.clip(np.sum(shares[:, None] * p, axis=0), EPSILON, 1.0 - EPSILON)
+        loss = -np.sum(positive * np.log(mixture) + negative * np.log1p(-mixture))
+        slope = negative / (1.0 - mixture) - positive / mixture
+        return float(loss), np.asarray(np.sum(p * slope, axis=1), dtype=np.float64)
+
+    found = minimize(
+        loss_and_gradient,
+        np.full(len(p), 1.0 / len(p)),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * len(p),
+        constraints={"type": "eq", "fun": lambda shares: np.sum(shares) - 1.0, "jac": np.ones_like},
+        options={"ftol": 1e-14, "maxiter": 200},
+    )
+    shares = np.clip(found.x, 0.0, 1.0)
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+def _member_class(name: str) -> type[ScoreCalibrator]:
+    member = calibrator_class(name)
+    if not issubclass(member, ScoreCalibrator) or issubclass(member, EnsembleCalibrator):
+        raise ParameterError(f"method {name!r} cannot be in an ensemble: members look at the score alone")
+    return member

@@ -1,0 +1,229 @@
+"""Logistic regression on few features of the score, by Newton's method: the engine of the scaling methods."""
+
+import math
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.calibrators.score_only.counts import ScoreCounts
+from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
+from mbct.errors import ParameterError
+from mbct.stats.logodds import EPSILON, logit, sigmoid
+from mbct.validation import FloatArray
+
+_MAX_STEPS = 200
+_RIDGE = 1e-12
+"""Weight of the pull to the start, relative to the rows' weight: too small to see, it makes the optimum unique
+where labels are separable or features constant."""
+_DECREMENT = 1e-24
+"""Squared Newton decrement for each unit of weight at which the optimum counts as reached."""
+
+
+def fit_logistic(features: FloatArray, counts: ScoreCounts, start: FloatArray, *, intercept: bool = True) -> FloatArray:
+    """β ≥ 0 (and an intercept of any sign, last) that maximises the likelihood of σ(features·β + intercept).
+
+    Slopes are held at or above zero so that the map never turns the ranking: of all ways to set slopes to
+    zero, the best one without a negative slope is taken. A feature that is constant beside an intercept cannot
+    be told from it and keeps its slope of ``start``.
+
+    >>> counts = ScoreCounts(np.array([0.3, 0.6]), np.array([25.0, 50.0]), np.array([100.0, 100.0]))
+    >>> fit_logistic(np.log(counts.score / (1 - counts.score))[:, None], counts, np.array([1.0, 0.0])).round(4).tolist()
+    [0.877, -0.3556]
+    """
+    n_slopes = features.shape[1]
+    design = np.column_stack([features, np.ones(len(features))]) if intercept else features
+    seen = np.ones(design.shape[1], dtype=bool)
+    seen[:n_slopes] = (np.ptp(features, axis=0) > 0) | (not intercept)
+    best, best_loss = start, np.inf
+    for n_held in range(n_slopes + 1):
+        for held in combinations(range(n_slopes), n_held):
+            free = seen.copy()
+            free[list(held)] = False
+            beta = start.copy()
+            beta[list(held)] = 0.0
+            beta = _newton(design, counts, beta, free)
+            loss = _loss(design @ beta, counts)
+            if np.all(beta[:n_slopes] >= 0.0) and loss < best_loss:
+                best, best_loss = beta, loss
+        if n_held == 0 and np.isfinite(best_loss):
+            break
+    return best
+
+
+def _loss(z: FloatArray, counts: ScoreCounts) -> float:
+    return float(np.sum(counts.total * np.logaddexp(0.0, z) - counts.positive * z))
+
+
+def _newton(design: FloatArray, counts: ScoreCounts, start: FloatArray, free: npt.NDArray[np.bool_]) -> FloatArray:
+    """Minimise the ridged loss over the ``free`` coefficients, halving steps that do not lower it."""
+    if not free.any():
+        return start
+    columns = np.ascontiguousarray(design[:, free].T)
+    offset = design @ np.where(free, 0.0, start)
+    weight = float(np.sum(counts.total))
+    ridge = _RIDGE * weight
+
+    def objective(beta: FloatArray) -> float:
+        return _loss(offset + beta @ columns, counts) + 0.5 * ridge * float(np.sum((beta - start[free]) ** 2))
+
+    beta = start[free]
+    current = objective(beta)
+    for _ in range(_MAX_STEPS):
+        q = sigmoid(offset + beta @ columns)
+        # Sums instead of products of matrices: their order, and so the last bit, does not depend on threads.
+        gradient = np.sum(columns * (counts.total * q - counts.positive), axis=1) + ridge * (beta - start[free])
+        curvature = counts.total * q * (1.0 - q)
+        hessian = np.array([[np.sum(a * curvature * b) for b in columns] for a in columns])
+        step = np.linalg.solve(hessian + ridge * np.eye(len(beta)), gradient)
+        decrement = float(gradient @ step) / weight
+        if decrement <= _DECREMENT:
+            break
+        scale, moved = 1.0, objective(beta - step)
+        while moved > current and scale > 1e-10:
+            scale /= 2.0
+            moved = objective(beta - scale * step)
+        if moved >= current and decrement < 1e-14:
+            break
+        beta, current = beta - scale * step, moved
+    result = start.copy()
+    result[free] = beta
+    return result
+
+
+@dataclass(frozen=True)
+class PlattMap(ScoreMap):
+    """σ(slope·logit(p) + intercept)."""
+
+    slope: float
+    intercept: float
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        return sigmoid(self.slope * logit(y_prob) + self.intercept)
+
+
+def fit_platt(counts: ScoreCounts) -> PlattMap:
+    """Maximum likelihood, slope ≥ 0; ``counts.positive`` may be smoothed."""
+    slope, intercept = fit_logistic(logit(counts.score)[:, None], counts, np.array([1.0, 0.0]))
+    return PlattMap(float(slope), float(intercept))
+
+
+def smoothed(counts: ScoreCounts) -> ScoreCounts:
+    """Labels 1 and 0 replaced by (N₊+1)/(N₊+2) and 1/(N₋+2), Platt's prior against over-confidence."""
+    positives = float(np.sum(counts.positive))
+    negatives = float(np.sum(counts.total)) - positives
+    high, low = (positives + 1.0) / (positives + 2.0), 1.0 / (negatives + 2.0)
+    return replace(counts, positive=counts.positive * high + (counts.total - counts.positive) * low)
+
+
+class PlattCalibrator(ScoreCalibrator):
+    """Platt scaling, σ(a·logit(p) + b), a ≥ 0 (Platt 1999).
+
+    A score that ranks the wrong way round gets a = 0, a constant, instead of a turned ranking; a constant
+    score keeps a = 1. ``smooth_targets`` replaces the labels 1 and 0 by (N₊+1)/(N₊+2) and 1/(N₋+2).
+    """
+
+    method = "platt"
+    map_type = PlattMap
+    monotone = True
+    strict = True
+
+    def __init__(self, score: str | int | None = None, *, smooth_targets: bool = False):
+        self.score = score
+        self.smooth_targets = smooth_targets
+
+    def fit_map(self, counts: ScoreCounts) -> PlattMap:
+        """Fit slope and intercept."""
+        return fit_platt(smoothed(counts) if self.smooth_targets else counts)
+
+
+_HOTTEST = 1000.0
+"""Largest temperature: a score that says nothing is flattened, yet keeps its ranking."""
+
+
+@dataclass(frozen=True)
+class TemperatureMap(ScoreMap):
+    """σ(logit(p) / temperature)."""
+
+    temperature: float
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        return sigmoid(logit(y_prob) / self.temperature)
+
+
+class TemperatureCalibrator(ScoreCalibrator):
+    """Temperature scaling, σ(logit(p)/T), 0 < T ≤ 1000 (Guo et al. 2017).
+
+    It cannot move a score across one half, so it cannot mend a base whose mean is wrong.
+    """
+
+    method = "temperature"
+    map_type = TemperatureMap
+    monotone = True
+    strict = True
+
+    def __init__(self, score: str | int | None = None):
+        self.score = score
+
+    def fit_map(self, counts: ScoreCounts) -> TemperatureMap:
+        """Maximum likelihood in 1/T, where the loss is convex."""
+        (inverse,) = fit_logistic(logit(counts.score)[:, None], counts, np.array([1.0]), intercept=False)
+        return TemperatureMap(1.0 / max(float(inverse), 1.0 / _HOTTEST))
+
+
+Variant = Literal["abm", "ab", "am"]
+
+
+@dataclass(frozen=True)
+class BetaMap(ScoreMap):
+    """σ(a·ln p − b·ln(1 − p) + c)."""
+
+    a: float
+    b: float
+    c: float
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        log_p, minus_log_rest = _log_parts(y_prob)
+        return sigmoid(self.a * log_p + self.b * minus_log_rest + self.c)
+
+
+def _log_parts(y_prob: FloatArray) -> tuple[FloatArray, FloatArray]:
+    p = np.clip(y_prob, EPSILON, 1.0 - EPSILON)
+    return np.log(p), -np.log1p(-p)
+
+
+class BetaCalibrator(ScoreCalibrator):
+    """Beta calibration, σ(a·ln p − b·ln(1−p) + c), a, b ≥ 0 (Kull, Silva Filho and Flach 2017).
+
+    ``variant`` names the free parameters: ``abm`` all three; ``ab`` holds the midpoint m at one half, so that
+    c = (a − b)·ln 2; ``am`` holds a = b, which is Platt scaling on the log-odds.
+    """
+
+    method = "beta"
+    map_type = BetaMap
+    monotone = True
+    strict = True
+
+    def __init__(self, score: str | int | None = None, *, variant: Variant = "abm"):
+        self.score = score
+        self.variant = variant
+
+    def fit_map(self, counts: ScoreCounts) -> BetaMap:
+        """Maximum likelihood with a and b at or above zero."""
+        if self.variant == "am":
+            slope, c = fit_logistic(logit(counts.score)[:, None], counts, np.array([1.0, 0.0])).tolist()
+            return BetaMap(slope, slope, c)
+        parts = np.column_stack(_log_parts(counts.score))
+        if self.variant == "abm":
+            a, b, c = fit_logistic(parts, counts, np.array([1.0, 1.0, 0.0])).tolist()
+            return BetaMap(a, b, c)
+        if self.variant == "ab":
+            centred = parts + np.array([math.log(2.0), -math.log(2.0)])
+            a, b = fit_logistic(centred, counts, np.array([1.0, 1.0]), intercept=False).tolist()
+            return BetaMap(a, b, (a - b) * math.log(2.0))
+        raise ParameterError(f"variant must be 'abm', 'ab' or 'am', got {self.variant!r}")

@@ -1,0 +1,122 @@
+"""Methods that look at the score alone: fitted, they are a frozen map from probability to probability."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.score_only.counts import ScoreCounts
+from mbct.data.columns import Columns
+from mbct.validation import FloatArray
+
+
+@dataclass(frozen=True)
+class ScoreMap(ABC):
+    """A fitted map p → calibrated p: plain numbers and arrays, JSON both ways."""
+
+    @abstractmethod
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; floats keep every bit."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
+
+    @classmethod
+    def from_dict(cls, state: dict[str, Any]) -> Self:
+        """Undo :meth:`to_dict`."""
+        values = {f.name: state[f.name] for f in fields(cls)}
+        return cls(**{k: np.asarray(v, dtype=np.float64) if isinstance(v, list) else v for k, v in values.items()})
+
+
+class ScoreCalibrator(Calibrator):
+    """A calibrator whose fitted state is one :class:`ScoreMap`, kept as ``map_``."""
+
+    map_type: ClassVar[type[ScoreMap]]
+    map_: ScoreMap
+
+    @abstractmethod
+    def fit_map(self, counts: ScoreCounts) -> ScoreMap:
+        """Fit the map to rows summed by score."""
+
+    def _fit(self, data: TrainingData) -> None:
+        self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))
+
+    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:  # noqa: ARG002 - the score alone decides
+        return self.map_(y_prob)
+
+    def _state(self) -> dict[str, Any]:
+        return self.map_.to_dict()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.map_ = self.map_type.from_dict(state)
+
+
+@dataclass(frozen=True)
+class StepMap(ScoreMap):
+    """One value for each bin; an edge belongs to the bin below it.
+
+    >>> StepMap(np.array([0.5]), np.array([0.1, 0.8]))(np.array([0.0, 0.5, 0.6])).tolist()
+    [0.1, 0.1, 0.8]
+    """
+
+    edges: FloatArray
+    values: FloatArray
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        return self.values[np.searchsorted(self.edges, y_prob, side="left")]
+
+
+@dataclass(frozen=True)
+class LinearMap(ScoreMap):
+    """Straight lines between knots, constant beyond the outermost; never falls where the values do not.
+
+    >>> LinearMap(np.array([0.2, 0.4]), np.array([0.1, 0.2]))(np.array([0.0, 0.3, 1.0])).round(6).tolist()
+    [0.1, 0.15, 0.2]
+    """
+
+    knots: FloatArray
+    values: FloatArray
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """Calibrated probabilities."""
+        if len(self.knots) == 1:
+            return np.full(len(y_prob), self.values[0])
+        left = np.clip(np.searchsorted(self.knots, y_prob, side="right") - 1, 0, len(self.knots) - 2)
+        x0, x1 = self.knots[left], self.knots[left + 1]
+        v0, v1 = self.values[left], self.values[left + 1]
+        # The share of the way is taken first: a slope over a gap of 1e-300 would overflow.
+        share = (np.clip(y_prob, x0, x1) - x0) / (x1 - x0)
+        # Rounding must not carry the line past its end, or the map would fall at a knot.
+        return np.minimum(v0 + share * (v1 - v0), np.maximum(v0, v1))
+
+
+@dataclass(frozen=True)
+class IdentityMap(ScoreMap):
+    """p."""
+
+    def __call__(self, y_prob: FloatArray) -> FloatArray:
+        """The probabilities as they came."""
+        return y_prob
+
+
+class IdentityCalibrator(ScoreCalibrator):
+    """Leaves every score as it is; labels that are all equal are allowed, as nothing is learned from them."""
+
+    method = "identity"
+    map_type = IdentityMap
+    accepts_one_class = True
+    monotone = True
+    strict = True
+
+    def __init__(self, score: str | int | None = None):
+        self.score = score
+
+    def fit_map(self, counts: ScoreCounts) -> IdentityMap:  # noqa: ARG002 - every method takes it
+        """Nothing to fit."""
+        return IdentityMap()

@@ -1,1 +1,0 @@
-"""Side-by-side comparison of calibration methods on the same held-out rows."""

@@ -1,0 +1,83 @@
+"""Cells from an engine: one GROUP BY of the codes, and an estimate of how many groups that will give."""
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.data.encoding import with_codes
+from mbct.data.expressions import cell_sums
+from mbct.data.rows import P, Rows, W, Y, code_column
+from mbct.data.source import LazySource
+from mbct.model.bins import CodeMatrix, FeatureBins
+from mbct.stats.sums import Sums
+from mbct.training.cells import Cells, sums_of_equal_scores
+from mbct.training.grouping import group_rows
+from mbct.validation import FloatArray
+
+CellLevel = Literal["cell", "score"]
+
+
+def coded_rows(rows: Rows, bins: FeatureBins) -> LazySource:
+    """Codes, prediction, label and weight of every row, and nothing else."""
+    coded = with_codes(rows.source, bins, P)
+    codes = [code_column(j) for j in range(len(bins))]
+    return coded.with_frame(coded.frame.select(*codes, P, Y, W))
+
+
+def estimate_cells(coded: LazySource, bins: FeatureBins, level: CellLevel) -> int:
+    """About how many cells there will be, from a sketch of the codes' hash (a few per cent off)."""
+    return coded.engine.count_distinct(coded.frame, _keys(bins, level))
+
+
+def cells_of_rows(coded: LazySource, bins: FeatureBins, level: CellLevel) -> Cells:
+    """Cells in canonical order.
+
+    Level "cell" joins rows of equal codes; "score" joins rows of equal codes and equal prediction, which loses
+    nothing and gives the bits that memory would give.
+    """
+    wanted = cell_sums(P, Y, W)
+    if level == "score":
+        wanted = {name: wanted[name] for name in ("count", "label")}
+    keys = _keys(bins, level)
+    prepared = coded.frame.select(*keys, *(expression.alias(name) for name, expression in wanted.items()))
+    grouped = prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in wanted))
+    codes, columns = _gathered(coded.engine.batches(grouped), bins, [*wanted, *([P] if level == "score" else [])])
+    # Groups are distinct already: grouping them again finds the order of their content.
+    _, order = group_rows(codes, columns.get(P))
+    codes = np.ascontiguousarray(codes[order])
+    for name in columns:
+        columns[name] = columns[name][order]  # one at a time, as there may be millions
+    sums = Sums(**columns) if level == "cell" else sums_of_equal_scores(columns["count"], columns["label"], columns[P])
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score")
+
+
+def rows_as_cells(coded: LazySource, bins: FeatureBins) -> Cells:
+    """Every row a cell of its own, in the order in which the engine hands them out."""
+    codes, columns = _gathered(coded.engine.batches(coded.frame), bins, [P, Y, W])
+    sums = Sums.of_rows(columns[P], columns[Y], columns[W])
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
+
+
+def _gathered(
+    batches: Iterable[nw.DataFrame[Any]], bins: FeatureBins, names: list[str]
+) -> tuple[CodeMatrix, dict[str, FloatArray]]:
+    """Codes, in the narrowest integers, and columns of all batches."""
+    codes: list[CodeMatrix] = [np.empty((0, len(bins)), dtype=bins.code_type)]
+    parts: dict[str, list[FloatArray]] = {name: [np.empty(0)] for name in names}
+    for batch in batches:
+        narrow = np.empty((len(batch), len(bins)), dtype=bins.code_type)
+        for j in range(len(bins)):
+            narrow[:, j] = batch[code_column(j)].to_numpy()
+        codes.append(narrow)
+        for name, found in parts.items():
+            found.append(np.asarray(batch[name].to_numpy(), dtype=np.float64))
+    columns = {}
+    for name in names:
+        columns[name] = np.concatenate(parts.pop(name))
+    return np.concatenate(codes), columns
+
+
+def _keys(bins: FeatureBins, level: CellLevel) -> list[str]:
+    return [code_column(j) for j in range(len(bins))] + ([P] if level == "score" else [])

@@ -1,0 +1,207 @@
+"""Columns of any frame, as numpy: the only place where frames are opened.
+
+A frame is what narwhals reads eagerly (pandas, polars, pyarrow, modin …) or a two-dimensional numpy array,
+whose columns are then called ``x0``, ``x1`` and so on.
+"""
+
+import decimal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from narwhals.exceptions import NarwhalsError
+
+from mbct.errors import DataError
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Named columns of equal length: narwhals series or numpy arrays."""
+
+    by_name: Mapping[str, Any]
+    n_rows: int
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in the frame's order."""
+        return list(self.by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def column(self, name: str) -> Any:
+        """The column called ``name``; an error that lists what there is, where it is missing."""
+        if name not in self.by_name:
+            raise DataError(f"column {name!r} is missing; the data has {listing(self.by_name)}")
+        return self.by_name[name]
+
+    def numpy(self, name: str) -> np.ndarray[Any, Any]:
+        """The column called ``name`` as a numpy array."""
+        column = self.column(name)
+        return column if isinstance(column, np.ndarray) else np.asarray(column.to_numpy())
+
+    def require(self, names: Iterable[str]) -> None:
+        """Raise unless every name is a column."""
+        missing = [name for name in names if name not in self.by_name]
+        if missing:
+            plural = "columns are" if len(missing) > 1 else "column is"
+            raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(self.by_name)}")
+
+    def take(self, rows: np.ndarray[Any, Any]) -> "Columns":
+        """The rows whose numbers are given, in that order."""
+        return Columns({name: column[rows] for name, column in self.by_name.items()}, len(rows))
+
+    def without(self, *names: str) -> "Columns":
+        """The same columns but for ``names``."""
+        return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)
+
+
+def column_name(index_or_name: int | str) -> str:
+    """Name of a column that was given by its number in an array.
+
+    >>> column_name(2), column_name("pctr")
+    ('x2', 'pctr')
+    """
+    return index_or_name if isinstance(index_or_name, str) else f"x{index_or_name}"
+
+
+def read_columns(frame: Any) -> Columns:
+    """Open ``frame``; raise one clear error where it is no frame, is empty or repeats a name."""
+    if isinstance(frame, np.ndarray):
+        return _from_array(frame)
+    if isinstance(frame, Mapping):
+        arrays = {str(k): np.asarray(v) for k, v in frame.items()}
+        lengths = {len(v) for v in arrays.values()}
+        if len(lengths) > 1:
+            raise DataError(f"the columns have unequal lengths: {sorted(lengths)}")
+        return _non_empty(Columns(arrays, max(lengths, default=0)))
+    try:
+        opened = nw.from_native(frame, pass_through=True, eager_only=True)
+        if isinstance(opened, nw.DataFrame):
+            return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
+        array = np.asarray(frame)
+    except (ValueError, NarwhalsError) as error:
+        raise DataError(f"cannot read a {type(frame).__name__} as a table: {error}") from error
+    if array.ndim == 0:
+        kind = type(frame).__name__
+        raise DataError(f"cannot read a {kind} as a table: pass a frame, an array or a dictionary of columns")
+    return _from_array(array)
+
+
+def _from_array(array: np.ndarray[Any, Any]) -> Columns:
+    if array.ndim == 1:
+        array = array.reshape(-1, 1)
+    if array.ndim != 2:
+        raise DataError(f"expected a table (two-dimensional), got shape {array.shape}")
+    return _non_empty(Columns({column_name(i): array[:, i] for i in range(array.shape[1])}, len(array)))
+
+
+def _non_empty(columns: Columns) -> Columns:
+    if columns.n_rows == 0 or not columns.by_name:
+        raise DataError(f"the data is empty ({columns.n_rows} rows, {len(columns.by_name)} columns)")
+    return columns
+
+
+def listing(names: Iterable[str], most: int = 12) -> str:
+    """Names for a message, the first ``most`` of them."""
+    listed = [repr(name) for name in names]
+    return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
+
+
+_MOST_COUNTED = 1_000_000
+"""Widest range of integers that are counted one by one."""
+
+
+def is_number(column: Any) -> bool:
+    """Whether a column holds numbers (booleans, dates and text are none)."""
+    if isinstance(column, nw.Series):
+        return bool(column.dtype.is_numeric())
+    if column.dtype.kind == "O":
+        numbers = (int, float, np.number, decimal.Decimal)
+        return all(isinstance(v, numbers) and not isinstance(v, bool) for v in column if v is not None)
+    return bool(column.dtype.kind in "iuf")
+
+
+def as_floats(column: Any) -> npt.NDArray[np.float64]:
+    """A column as float64, with NaN for what is missing or no number at all."""
+    if isinstance(column, nw.Series):
+        if column.dtype.is_numeric():
+            return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+        column = np.asarray(column.to_list(), dtype=object)
+    if column.dtype.kind in "iufb":
+        return np.asarray(column, dtype=np.float64)
+    return np.array([_float_or_nan(value) for value in column.tolist()], dtype=np.float64)
+
+
+def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Distinct values, in no particular order, and the position among them of each row's value.
+
+    >>> values, position = factorize(np.array(["b", "a", "b"]))
+    >>> [values[i] for i in position]
+    ['b', 'a', 'b']
+    """
+    if isinstance(column, nw.Series):
+        if column.dtype.is_integer() and 0 < column.null_count() < len(column):
+            return _factorize_with_nulls(column)
+        if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+            column = column.to_numpy()
+        elif column.implementation.is_pandas():
+            codes, values = column.implementation.to_native_namespace().factorize(
+                column.to_native(), use_na_sentinel=False
+            )
+            return list(values), np.asarray(codes, dtype=np.intp)
+        elif column.implementation.is_polars() and column.dtype == nw.String:
+            return _factorize_texts(column)
+        elif column.implementation.is_pyarrow() and column.dtype == nw.String:
+            encoded = column.to_native().combine_chunks().dictionary_encode("encode")
+            return encoded.dictionary.to_pylist(), np.asarray(encoded.indices, dtype=np.intp)
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu" and len(column) and (narrow := _narrow(column)):
+        return narrow
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iufbM":
+        distinct, position = np.unique(column, return_inverse=True)
+        return list(distinct), np.asarray(position, dtype=np.intp)
+    return _factorize_objects(column.tolist() if isinstance(column, np.ndarray) else column.to_list())
+
+
+def _factorize_with_nulls(column: nw.Series[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Integers some of which are missing: as floats, which numpy would make of them, large ones would change."""
+    values, position = factorize(column.fill_null(column.min()))
+    return [*values, None], np.where(column.is_null().to_numpy(), len(values), position)
+
+
+def _factorize_texts(column: nw.Series[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """Numbered by the frame's own library, which makes no Python object of a row."""
+    values = column.unique().to_list()
+    position = column.replace_strict(values, range(len(values)), return_dtype=nw.Int64)
+    return values, np.asarray(position.to_numpy(), dtype=np.intp)
+
+
+def _narrow(column: npt.NDArray[Any]) -> tuple[list[Any], npt.NDArray[np.intp]] | None:
+    """Integers that lie close together are counted, which is many times faster than sorting; None for others."""
+    least, most = int(column.min()), int(column.max())
+    if most - least > min(len(column), _MOST_COUNTED):
+        return None
+    wide = column.astype(np.intp) if column.dtype.kind == "i" else column
+    shifted = (wide - wide.dtype.type(least)).astype(np.intp)
+    distinct = np.flatnonzero(np.bincount(shifted))
+    position = np.empty(most - least + 1, dtype=np.intp)
+    position[distinct] = np.arange(len(distinct))
+    return list((distinct.astype(wide.dtype) + wide.dtype.type(least)).astype(column.dtype)), position[shifted]
+
+
+def _factorize_objects(values: list[Any]) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    try:
+        position = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    except TypeError:
+        return _factorize_objects([repr(value) for value in values])
+    return list(position), np.fromiter((position[v] for v in values), dtype=np.intp, count=len(values))
+
+
+def _float_or_nan(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return float("nan")

@@ -1,0 +1,1 @@
+"""One engine a file: how each groups, joins and reads."""

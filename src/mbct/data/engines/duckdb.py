@@ -1,0 +1,142 @@
+"""DuckDB: a relation of the user's own connection, or the embedded engine that opens files.
+
+Small tables enter as Arrow; temporary tables spill to disk under the memory limit.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.data.engines.decisions import Decision, total_sql
+from mbct.data.engines.duckdb_files import connect, first_line, import_duckdb, is_text, quoted, reading, text
+from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
+from mbct.data.lookups import join_lookups
+from mbct.errors import DataError, StorageError
+from mbct.validation import FloatArray
+
+_MOST_ENUM_VALUES = 5_000
+"""Larger vocabularies are joined: an enum type of 100,000 texts takes seconds to declare."""
+_TABLE_PREFIX = "mbct_"
+_BATCH_ROWS = 500_000
+
+
+class DuckDBEngine:
+    """Queries run on the connection of ``root``, a relation that must outlive all others."""
+
+    name = "duckdb"
+    streams = True
+
+    def __init__(self, root: Any):
+        self.root = root
+
+    def collect(self, frame: Frame) -> nw.DataFrame[Any]:
+        """The result as an Arrow table."""
+        return frame.collect()
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """The result as Arrow tables, while DuckDB is still making it."""
+        import pyarrow as pa
+
+        native = frame.to_native()
+        read = native.to_arrow_reader if hasattr(native, "to_arrow_reader") else native.fetch_record_batch
+        for batch in read(_BATCH_ROWS):
+            yield nw.from_native(pa.Table.from_batches([batch]), eager_only=True)
+
+    def table(self, _beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
+        """An Arrow table."""
+        import pyarrow as pa
+
+        mbct_small_table = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+        try:
+            relation = self.root.query("mbct_root", "SELECT * FROM mbct_small_table")
+        except Exception as error:
+            if type(error).__name__ != "CatalogException":
+                raise
+            raise DataError(
+                "this DuckDB connection cannot read Python objects: SET python_enable_replacements = true"
+            ) from error
+        del mbct_small_table  # the relation holds it
+        return lazy(relation)
+
+    def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
+        """By the position of a text in an enum type, which keeps the order of rows; by a join where there are many."""
+        short = [lookup for lookup in lookups if 0 < len(lookup.code_of) <= _MOST_ENUM_VALUES]
+        if short:
+            coded = ", ".join(f"{_position_in_enum(lookup)} AS {quoted(lookup.into)}" for lookup in short)
+            frame = lazy(frame.to_native().project(f"*, {coded}"))
+        return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
+
+    def add_total(
+        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+    ) -> Frame:
+        """As SQL text, which is written and bound much faster than expression objects."""
+        total = total_sql(terms, lambda feature: quoted(column(feature)), product=product)
+        return lazy(frame.to_native().project(f"*, {total} AS {quoted(into)}"))
+
+    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+        """Unnest a list of the columns."""
+        listed = ", ".join(map(quoted, columns))
+        beside = "".join(f", {quoted(name)}" for name in kept)
+        return lazy(frame.to_native().project(f"unnest([{listed}]) AS {quoted(into)}{beside}"))
+
+    def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
+        """HyperLogLog of the columns' hash."""
+        listed = ", ".join(map(quoted, columns))
+        return int(frame.to_native().aggregate(f"approx_count_distinct(hash({listed}))").fetchall()[0][0])
+
+    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+        """Values at evenly spaced ranks of the sorted column, picked while it streams past.
+
+        DuckDB sorts on disk what memory does not hold; its sketches of quantiles differ from run to run.
+        """
+        native = frame.to_native().project(quoted(column))
+        n_rows = int(native.aggregate("count(*)").fetchall()[0][0])
+        ranks = np.linspace(0, n_rows - 1, n_points).round().astype(np.int64)
+        points, passed = [], 0
+        for batch in self.batches(lazy(native.order(quoted(column)))):
+            values = np.asarray(batch[column].to_numpy(), dtype=np.float64)
+            points.append(values[ranks[(passed <= ranks) & (ranks < passed + len(values))] - passed])
+            passed += len(values)
+        return np.concatenate(points)
+
+    def keep(self, frame: Frame) -> Frame:
+        """A temporary table."""
+        name = _TABLE_PREFIX + uuid.uuid4().hex
+        frame.to_native().query("mbct_rows", f"CREATE TEMP TABLE {name} AS SELECT * FROM mbct_rows")
+        # Read through the root: a relation made from ``frame`` would need all that ``frame`` was made from.
+        return lazy(self.root.query("mbct_root", f"SELECT * FROM temp.{name}").set_alias(name))
+
+    def let_go(self, frame: Frame) -> None:
+        """Drop the temporary table."""
+        name = frame.to_native().alias
+        if name.startswith(_TABLE_PREFIX):
+            self.root.query("mbct_root", f"DROP TABLE temp.{name}")
+
+
+def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
+    """A file, all files of a glob, or a table of a database, read by an embedded DuckDB."""
+    duckdb = import_duckdb()
+    connection = connect(path, memory_limit=memory_limit, threads=threads)
+    try:
+        engine = DuckDBEngine(connection.sql("SELECT 1"))
+        frame = lazy(connection.sql(f"SELECT * FROM {reading(connection, path)}"))
+        return engine, engine.keep(frame) if is_text(path) else frame
+    except duckdb.Error as error:
+        raise StorageError(f"cannot read {path}: {first_line(error)}") from error
+
+
+def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None) -> tuple[DuckDBEngine, Frame]:
+    """A pyarrow Dataset, scanned by an embedded DuckDB."""
+    connection = connect(memory_limit=memory_limit, threads=threads)
+    return DuckDBEngine(connection.sql("SELECT 1")), lazy(connection.from_arrow(dataset))
+
+
+def _position_in_enum(lookup: Lookup) -> str:
+    by_code = sorted(lookup.code_of, key=lambda text: lookup.code_of[text])
+    if [lookup.code_of[text] for text in by_code] != list(range(len(by_code))):
+        raise ValueError("codes of a lookup must be 0, 1, 2, …")
+    declared = ", ".join(map(text, by_code))
+    return f"CAST(enum_code(TRY_CAST({quoted(lookup.column)} AS ENUM({declared}))) AS INTEGER)"

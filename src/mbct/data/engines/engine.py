@@ -1,0 +1,71 @@
+"""What an engine must be able to do beyond the expressions that all of them share."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.data.engines.decisions import Decision
+from mbct.validation import FloatArray
+
+Frame = nw.LazyFrame[Any]
+"""Rows that stay in their engine until they are collected."""
+ColumnOf = Callable[[int], str]
+"""Name of the code column of a feature."""
+
+
+def lazy(native: Any) -> Frame:
+    """An engine's own object as a narwhals frame."""
+    frame: Frame = nw.from_native(native)
+    return frame
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Texts of ``column`` to be replaced by codes in ``into``; another text, or none, becomes null."""
+
+    column: str
+    into: str
+    code_of: Mapping[str, int]
+
+
+class Engine(Protocol):
+    """One engine; every method takes and gives back lazy narwhals frames of that engine."""
+
+    name: str
+    streams: bool
+    """Whether :meth:`batches` hands out rows while it still reads, so that raw ones need not fit into memory."""
+
+    def collect(self, frame: Frame) -> nw.DataFrame[Any]:
+        """Run the query and bring its result into memory."""
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """Run the query and bring its result into memory part by part, where the engine can."""
+
+    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]], /) -> Frame:
+        """A small table that can be joined with ``beside``."""
+
+    def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
+        """Add a code column for each lookup."""
+
+    def add_total(
+        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+    ) -> Frame:
+        """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
+
+    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+        """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""
+
+    def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
+        """About how many distinct rows ``columns`` have, from a sketch."""
+
+    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+        """``n_points`` evenly spaced quantiles of a column of finite floats, from the engine's own sort or sketch."""
+
+    def keep(self, frame: Frame) -> Frame:
+        """Compute ``frame`` once and hold it where the engine holds data."""
+
+    def let_go(self, frame: Frame) -> None:
+        """Free what :meth:`keep` held."""

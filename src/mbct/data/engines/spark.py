@@ -1,0 +1,75 @@
+"""PySpark: data frames of the user's own session; small tables are broadcast, nothing is a Python function."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.data.engines.decisions import Decision, total_sql
+from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
+from mbct.data.expressions import unpivot
+from mbct.data.lookups import join_lookups
+from mbct.validation import FloatArray
+
+_QUANTILE_ACCURACY = 100_000
+"""The rank of an approximate quantile is off by at most one part in this many."""
+
+
+class SparkEngine:
+    """Queries run on the session of the data frame."""
+
+    name = "pyspark"
+    streams = False
+
+    def collect(self, frame: Frame) -> nw.DataFrame[Any]:
+        """The result as an Arrow table on the driver."""
+        return nw.from_native(frame.to_native().toArrow(), eager_only=True)
+
+    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
+        """The whole result."""
+        yield self.collect(frame)
+
+    def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
+        """A local relation, marked for broadcast."""
+        import pyarrow as pa
+        from pyspark.sql import functions
+
+        content = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
+        return lazy(functions.broadcast(beside.to_native().sparkSession.createDataFrame(content)))
+
+    def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
+        """By a broadcast join, which keeps the order of rows within a partition."""
+        return join_lookups(self, frame, lookups)
+
+    def add_total(
+        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+    ) -> Frame:
+        """As SQL text, which is written and bound much faster than expression objects."""
+        total = total_sql(terms, lambda feature: f"`{column(feature)}`", product=product)
+        return lazy(frame.to_native().selectExpr("*", f"{total} AS `{into}`"))
+
+    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+        """Unpivot the columns."""
+        return unpivot(frame, columns, into, kept)
+
+    def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
+        """HyperLogLog++ of the columns' hash."""
+        from pyspark.sql import functions
+
+        hashed = functions.xxhash64(*(functions.col(f"`{name}`") for name in columns))
+        return int(frame.to_native().select(functions.approx_count_distinct(hashed)).collect()[0][0])
+
+    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+        """Quantiles of the Greenwald-Khanna sketch."""
+        shares = np.linspace(0.0, 1.0, n_points).tolist()
+        points = frame.to_native().approxQuantile(column, shares, 1.0 / _QUANTILE_ACCURACY)
+        return np.sort(np.asarray(points, dtype=np.float64))
+
+    def keep(self, frame: Frame) -> Frame:
+        """Rows held by the executors, cut off from the query that made them."""
+        return lazy(frame.to_native().localCheckpoint(eager=True))
+
+    def let_go(self, frame: Frame) -> None:
+        """Tell the executors to drop the rows."""
+        frame.to_native().unpersist()

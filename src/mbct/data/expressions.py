@@ -1,0 +1,86 @@
+"""The expressions that every engine runs: numbers, sums, log-odds, and walks down a tree."""
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+
+import narwhals.stable.v2 as nw
+from narwhals.stable.v2.dtypes import DType
+
+from mbct.data.engines.decisions import Decision
+from mbct.data.engines.engine import Frame
+from mbct.model.bins import NumberBins
+from mbct.stats.logodds import EPSILON
+
+_MOST_RUNS = 4
+"""More runs of codes are tested by a list of codes."""
+
+
+def number(column: str, dtype: DType | None = None) -> nw.Expr:
+    """A column as double, null where it is missing or not a number; −0 is 0.
+
+    Where ``dtype`` is known to hold whole numbers or booleans, there is no NaN to look for.
+    """
+    value = nw.col(column).cast(nw.Float64)
+    if dtype is not None and (dtype.is_integer() or isinstance(dtype, nw.Boolean)):
+        return value
+    # DuckDB takes a Parquet column for free of NaN when its statistics, which never count NaN, hold none, and drops
+    # a plain test; an exponential it does not see through.
+    return nw.when(~(value.abs() * -1.0).exp().is_nan()).then(value + 0.0)
+
+
+def number_code(value: nw.Expr, bins: NumberBins) -> nw.Expr:
+    """Code of a number: a binary search among the edges, as nested conditions."""
+
+    def search(low: int, high: int) -> nw.Expr:
+        if low == high:
+            return nw.lit(low)
+        middle = (low + high) // 2
+        return nw.when(value <= bins.edges[middle]).then(search(low, middle)).otherwise(search(middle + 1, high))
+
+    code = nw.when(value.is_null()).then(nw.lit(bins.missing)).otherwise(search(0, len(bins.edges)))
+    return code.cast(nw.Int32)
+
+
+def log_odds(probability: nw.Expr) -> nw.Expr:
+    """log(p / (1 − p)), with p held inside [ε, 1 − ε]."""
+    p = probability.clip(EPSILON, 1.0 - EPSILON)
+    return p.log() - (1.0 - p).log()
+
+
+def probability_of(z: nw.Expr) -> nw.Expr:
+    """1 / (1 + exp(−z)), without overflow at either end."""
+    small = (z.abs() * -1.0).exp()
+    return nw.when(z >= 0.0).then(nw.lit(1.0)).otherwise(small) / (small + 1.0)
+
+
+def cell_sums(p: str, y: str, w: str) -> dict[str, nw.Expr]:
+    """What is summed for each cell, under the names of :class:`~mbct.stats.sums.Sums`."""
+    prediction, label, weight = nw.col(p), nw.col(y), nw.col(w)
+    return {
+        "count": weight * 1.0,
+        "label": weight * label,
+        "pred": weight * prediction,
+        "pred2": weight * prediction * prediction,
+        "pred_label": weight * prediction * label,
+        "logit": weight * log_odds(prediction),
+    }
+
+
+def unpivot(frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+    """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""
+    spread = frame.unpivot(on=list(columns), index=list(kept), variable_name=into + "_name", value_name=into)
+    return spread.select(into, *kept)
+
+
+def step_of(decision: Decision, column: Callable[[int], str]) -> nw.Expr:
+    """A decision as nested conditions on code columns."""
+    if isinstance(decision, float):
+        return nw.lit(decision)
+    code = nw.col(column(decision.feature))
+    if len(decision.runs) > _MOST_RUNS:
+        test = code.is_in([c for first, last in decision.runs for c in range(first, last + 1)])
+    else:
+        tests = [(code >= first) & (code <= last) if first else code <= last for first, last in decision.runs]
+        test = functools.reduce(operator.or_, tests)
+    return nw.when(test).then(step_of(decision.inside, column)).otherwise(step_of(decision.outside, column))

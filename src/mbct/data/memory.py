@@ -1,0 +1,91 @@
+"""Bins and codes of columns that are in memory."""
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal
+
+import numpy as np
+
+from mbct.data.columns import Columns, as_floats, factorize, is_number
+from mbct.errors import DataError, ParameterError
+from mbct.model.bins import Bins, CodeMatrix, FeatureBins, NumberBins
+from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
+from mbct.validation import FloatArray
+
+_WORTH_THREADS = 100_000
+"""Rows from which on columns are coded side by side."""
+Categorical = Literal["auto", "all"] | Sequence[str]
+
+
+def fit_bins(
+    columns: Columns,
+    score: str,
+    features: Sequence[str],
+    y_prob: FloatArray,
+    y_true: FloatArray,
+    weight: FloatArray | None,
+    categorical: Categorical,
+    options: BinningOptions,
+) -> FeatureBins:
+    """Bins of the prediction and of ``features``; the prediction comes first."""
+    columns.require(features)
+    by_value = categories(columns, features, categorical)
+    fitted: list[Bins] = [fit_score_bins(score, *distinct_numbers(y_prob, weight), options)]
+    rate = float(np.average(y_true, weights=weight))
+    for name in features:
+        if name in by_value:
+            values, position = factorize(columns.column(name))
+            weights = np.ones(len(y_prob)) if weight is None else weight
+            mass, label, pred = (
+                np.bincount(position, amount, len(values)).astype(np.float64)
+                for amount in (weights, weights * y_true, weights * y_prob)
+            )
+            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows, rate))
+        else:
+            distinct = distinct_numbers(as_floats(columns.column(name)), weight)
+            fitted.append(fit_number_bins(name, *distinct, options.number_bins))
+    return FeatureBins(tuple(fitted))
+
+
+def categories(columns: Columns, features: Iterable[str], categorical: Categorical) -> set[str]:
+    """Features to be coded by value: all that are no numbers, all, or the named ones and those that must be."""
+    names = list(features)
+    needed = [] if categorical == "all" else [name for name in names if not is_number(columns.column(name))]
+    return chosen_categories(names, needed, categorical)
+
+
+def chosen_categories(features: Iterable[str], needed: Iterable[str], categorical: Categorical) -> set[str]:
+    """Features to be coded by value, given those that cannot be cut as ``needed``."""
+    names = list(features)
+    if categorical == "all":
+        return set(names)
+    if categorical == "auto":
+        return set(needed)
+    if isinstance(categorical, str):
+        raise ParameterError(f"categorical={categorical!r} must be 'auto', 'all' or a list of column names")
+    named = {str(name) for name in categorical}
+    if unknown := sorted(named - set(names)):
+        raise DataError(f"categorical names {unknown}, but the features are {names}")
+    return set(needed) | named
+
+
+def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatrix:
+    """Codes of every row: one column a feature, the prediction first, in the narrowest integers."""
+    columns.require(bins.names[1:])
+    codes = np.empty((columns.n_rows, len(bins)), dtype=bins.code_type)
+
+    def fill(j: int) -> None:
+        codes[:, j] = _encode_column(y_prob if j == 0 else columns.column(bins[j].name), bins[j])
+
+    # What follows from a column's values alone may be found side by side.
+    with ThreadPoolExecutor(1 if len(codes) < _WORTH_THREADS else os.cpu_count() or 1) as pool:
+        list(pool.map(fill, range(len(bins))))
+    return codes
+
+
+def _encode_column(column: Any, feature: Bins) -> np.ndarray[Any, Any]:
+    if isinstance(feature, NumberBins):
+        return feature.encode(as_floats(column))
+    values, position = factorize(column)
+    return feature.encode(values)[position]

@@ -1,0 +1,163 @@
+"""Training rows inside an engine: the prediction, the label, the weight and the features, checked by one query."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from mbct.data.columns import listing
+from mbct.data.expressions import number
+from mbct.data.source import LazySource
+from mbct.errors import DataError
+
+P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
+"""Columns of the prediction, the label and the weight."""
+
+
+def code_column(j: int) -> str:
+    """Column of the codes of feature ``j``."""
+    return f"__mbct_code_{j}"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass.
+
+    ``n_rows`` counts rows of weight 0, which ``source`` leaves out; without weights W is 1 everywhere.
+    """
+
+    source: LazySource
+    n_rows: int
+    mass: float
+    positives: float
+    weighted: bool
+
+
+def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
+    """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
+    require(source, [score, label, *([] if weight is None else [weight]), *features])
+    for role, name in (("score", score), ("label", label), ("weight", weight)):
+        if name is not None:
+            require_number(source, name, role)
+    schema = source.frame.collect_schema()
+    roles = {P: score, Y: label} | ({} if weight is None else {W: weight})
+    one = [nw.lit(1.0).alias(W)] if weight is None else []
+    kept = [nw.col(name) for name in features]
+    cautious = [number(name, schema[name]).alias(role) for role, name in roles.items()]
+    rows = _checked(source.with_frame(source.frame.select(*cautious, *one, *kept)), score, label, weight)
+    # No value is missing: what each query would do about NaN is left out from here on.
+    plain = [(nw.col(name).cast(nw.Float64) + 0.0).alias(role) for role, name in roles.items()]
+    frame = source.frame.select(*plain, *one, *kept)
+    return replace(rows, source=source.with_frame(frame if weight is None else frame.filter(nw.col(W) > 0.0)))
+
+
+def require(source: LazySource, names: Sequence[str]) -> None:
+    """Raise unless every name is a column."""
+    present = source.names
+    if missing := [name for name in names if name not in present]:
+        plural = "columns are" if len(missing) > 1 else "column is"
+        raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")
+
+
+def require_number(source: LazySource, name: str, role: str) -> None:
+    """Raise unless a column holds numbers or booleans."""
+    dtype = source.frame.collect_schema()[name]
+    if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean)):
+        raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
+
+
+def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:
+    """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
+    p, y, w = nw.col(P), nw.col(Y), nw.col(W)
+    of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
+    positives, other = w * y, (y * (y - 1.0)).abs()
+    found = rows.engine.collect(
+        rows.frame.select(P, Y, W, positives.alias("positives"), other.alias("other")).select(
+            nw.len().alias("rows"),
+            w.sum().alias("mass"),
+            nw.col("positives").sum(),
+            p.count().alias("p"),
+            p.min().alias("p_least"),
+            p.max().alias("p_most"),
+            y.count().alias("y"),
+            nw.col("other").max(),
+            *of_weights,
+        )
+    )
+    result = {name: found[name].to_list()[0] for name in found.columns}
+    if not result["rows"]:
+        raise DataError("the data is empty (0 rows)")
+    present = [result[name] for name in ("p", "y", "w") if name in result]
+    sound = (
+        present == [result["rows"]] * len(present)
+        and 0.0 <= result["p_least"] <= result["p_most"] <= 1.0
+        and result["other"] == 0.0
+        and 0.0 <= result.get("w_least", 1.0) <= result.get("w_most", 1.0) < np.inf
+    )
+    if not sound:
+        _name_the_fault(rows, score, label, weight)
+    if not result["mass"]:
+        raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
+    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
+
+
+def _name_the_fault(rows: LazySource, score: str, label: str, weight: str | None) -> None:
+    """Raise for the first of the faults that rows can have: how many have it, with one value to show."""
+    p, y, w = nw.col(P), nw.col(Y), nw.col(W)
+    faults = {
+        "p_missing": p.is_null(),
+        "p_outside": (p < 0.0) | (p > 1.0),
+        "y_missing": y.is_null(),
+        "y_other": (y != 0.0) & (y != 1.0),
+        "w_missing": w.is_null() | (w == np.inf),
+        "w_negative": w < 0.0,
+    }
+    values = {"p_outside": p, "y_other": y, "w_negative": w}
+    flagged = rows.frame.select(
+        P,
+        Y,
+        W,
+        *(nw.when(fault).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(name) for name, fault in faults.items()),
+        *(nw.when(faults[name]).then(value).alias(name + "_value") for name, value in values.items()),
+    )
+    found = rows.engine.collect(
+        flagged.select(
+            *(nw.col(name).sum() for name in faults),
+            *(nw.col(name + "_value").max() for name in values),
+        )
+    )
+    result = {name: found[name].to_list()[0] for name in found.columns}
+    _refuse(
+        result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first"
+    )
+    _refuse(
+        result,
+        "p_outside",
+        f"score column {score!r} lies outside [0, 1]",
+        "pass probabilities, not log-odds or percentages",
+    )
+    _refuse(result, "y_missing", f"label column {label!r} is missing", "drop the rows without a label")
+    _refuse(result, "y_other", f"label column {label!r} is neither 0 nor 1", "map the two classes to 0 and 1")
+    _refuse(result, "w_missing", f"weight column {weight!r} is not finite", "give every row a finite weight")
+    _refuse(
+        result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out"
+    )
+
+
+def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> None:
+    count = int(result[fault] or 0)
+    if count:
+        value = result.get(fault + "_value")
+        example = "" if value is None else f", for example {value:g}"
+        raise DataError(f"{message} in {count:,} row{'s' if count > 1 else ''}{example}; {remedy}")
+
+
+def refuse_one_class(rows: Rows) -> None:
+    """Raise where every row that counts has the same label."""
+    if rows.positives in (0.0, rows.mass):
+        raise DataError(
+            f"the label is {1 if rows.positives else 0} in every row: both classes are needed to see a bias; "
+            "widen the sample or check the label column"
+        )

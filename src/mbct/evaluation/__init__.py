@@ -1,0 +1,1 @@
+"""How good predictions are: metrics, diagnostics, comparison of methods, ranking of features."""

@@ -1,0 +1,155 @@
+"""Closed-form intervals of a label rate, for bins and segments too many to resample."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri, pdtr, pdtrc
+
+from mbct.errors import ParameterError
+from mbct.evaluation.metrics.rows import Rows, check_count, read_rows
+from mbct.evaluation.metrics.segments import read_one_column
+from mbct.stats.divisions import equal_width, uniform_mass
+from mbct.validation import FloatArray
+
+FEW_EXPECTED = 10.0
+"""Below this variance of the number of positives the normal law is too thin in the tails, and Poisson's is used."""
+
+
+def check_confidence(confidence: float) -> float:
+    """A level strictly between 0 and 1."""
+    if not 0.0 < confidence < 1.0:
+        raise ParameterError(f"confidence must lie between 0 and 1, for example 0.95, got {confidence!r}")
+    return float(confidence)
+
+
+def effective_share(weight: FloatArray) -> float:
+    """Σw / Σw²: how many equally weighted rows one unit of weight is worth (Kish); 1 without weights."""
+    return float(weight.sum() / np.sum(weight**2))
+
+
+def wilson_interval(label_rate: FloatArray, size: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of a rate over ``size`` rows: never outside [0, 1], sensible at 0 and 1.
+
+    >>> low, high = wilson_interval(np.array([0.0, 0.5]), np.array([10.0, 100.0]), 0.95)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.0, 0.404], [0.278, 0.596])
+    """
+    z = float(ndtri(0.5 + check_confidence(confidence) / 2.0))
+    n = np.maximum(size, 1e-12)
+    centre = (label_rate + z * z / (2.0 * n)) / (1.0 + z * z / n)
+    half = z / (1.0 + z * z / n) * np.sqrt(label_rate * (1.0 - label_rate) / n + z * z / (4.0 * n * n))
+    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+
+
+def total_p_values(label: FloatArray, pred: FloatArray, variance: FloatArray, share: float) -> FloatArray:
+    """Two-sided p-value of Σy against Σp as if the predictions were right.
+
+    ``variance`` is Σw²p(1 − p). The normal law where ten or more are expected, else Poisson's, whose tails are wider
+    than those of any sum of unequal coins with that mean (Hoeffding 1956). ``share`` turns weights into rows.
+
+    >>> total_p_values(np.array([60.0]), np.array([50.0]), np.array([25.0]), 1.0).round(4).tolist()
+    [0.0455]
+    """
+    normal = 2.0 * ndtr(-np.abs(label - pred) / np.sqrt(np.maximum(variance, 1e-300)))
+    seen, expected = label * share, pred * share
+    at_most, at_least = pdtr(np.floor(seen), expected), np.where(seen > 0, pdtrc(np.ceil(seen) - 1.0, expected), 1.0)
+    poisson = np.minimum(2.0 * np.minimum(at_most, at_least), 1.0)
+    return np.asarray(np.where(variance * share**2 >= FEW_EXPECTED, normal, poisson), dtype=np.float64)
+
+
+DEFAULT_BINS = 15
+HISTOGRAM_BARS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """Bins by rising prediction: mean prediction, label rate, its interval and mass; beside them a histogram."""
+
+    name: str
+    mean_prediction: FloatArray
+    label_rate: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    count: FloatArray
+    histogram: FloatArray
+    """Share of the rows in each bar; the bars are equally wide and reach from 0 to ``reach``."""
+    reach: float
+    confidence: float
+    n_rows: float
+
+    @property
+    def ends(self) -> FloatArray:
+        """Both ends of every bar."""
+        return np.linspace(0.0, self.reach, len(self.histogram) + 1)
+
+    @property
+    def highest(self) -> float:
+        """The largest value to be drawn."""
+        return float(max(self.mean_prediction.max(), self.upper.max()))
+
+
+def compute_reliability(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    name: str = "",
+    n_bins: int = DEFAULT_BINS,
+    confidence: float = 0.95,
+    sample_weight: Any = None,
+    reach: float | None = None,
+) -> ReliabilityCurve:
+    """Label rate of ``n_bins`` bins of equal mass, each with Wilson's interval.
+
+    ``reach`` is where the histogram ends; None takes the largest prediction.
+
+    >>> curve = compute_reliability([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2)
+    >>> curve.mean_prediction.round(2).tolist(), curve.label_rate.tolist()
+    ([0.15, 0.75], [0.0, 1.0])
+    """
+    check_count("n_bins", n_bins)
+    return reliability_of_rows(read_rows(y_true, y_prob, sample_weight), name, n_bins, confidence, reach)
+
+
+def compute_panels(
+    y_true: Any,
+    y_prob: Any,
+    by: Any,
+    *,
+    n_bins: int = 8,
+    confidence: float = 0.95,
+    sample_weight: Any = None,
+    max_panels: int = 6,
+) -> tuple[ReliabilityCurve, ...]:
+    """A curve for each of the largest values of one column, largest first."""
+    check_count("n_bins", n_bins)
+    check_count("max_panels", max_panels)
+    values = read_one_column(by, "by")
+    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
+    mass = np.bincount(rows.groups[0], rows.weight, len(values))
+    largest = [code for code in np.argsort(-mass, kind="stable")[:max_panels] if mass[code] > 0]
+    return tuple(
+        reliability_of_rows(
+            rows.take(rows.groups[0] == code), f"{values.name} = {values.labels[code]}", n_bins, confidence, None
+        )
+        for code in largest
+    )
+
+
+def reliability_of_rows(rows: Rows, name: str, n_bins: int, confidence: float, reach: float | None) -> ReliabilityCurve:
+    """The curve of rows that were checked before."""
+    bins = uniform_mass(rows.atoms, min(n_bins, len(rows)))
+    rate = bins.label / bins.count
+    lower, upper = wilson_interval(rate, bins.count * effective_share(rows.weight), confidence)
+    end = float(rows.y_prob.max()) if reach is None else reach
+    end = end if end > 0.0 else 1.0
+    bars = equal_width(_stretched(rows, end).atoms, HISTOGRAM_BARS)
+    total = float(rows.weight.sum())
+    return ReliabilityCurve(
+        name, bins.pred / bins.count, rate, lower, upper, bins.count, bars.count / total, end, confidence, total
+    )
+
+
+def _stretched(rows: Rows, end: float) -> Rows:
+    """The rows with predictions measured in parts of ``end``."""
+    return Rows(np.minimum(rows.y_prob / end, 1.0), rows.y_true, rows.weight)

@@ -1,0 +1,103 @@
+"""PUD of the sub-groups of bins: whether the rows of a bin share one bias (the paper's figure)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.evaluation.metrics.rows import check_count, read_rows
+from mbct.stats.divisions import Bins, uniform_mass
+from mbct.stats.partition_error import prediction_ratio
+from mbct.validation import FloatArray, as_column, same_length
+
+DEFAULT_PARTS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class SubgroupRatios:
+    """For each bin of a method the mean prediction / label rate of its equal parts."""
+
+    name: str
+    ratio: FloatArray
+    """Shape (bins, parts); infinite where a part has no positive."""
+    count: FloatArray
+    """Rows of each bin."""
+
+    @property
+    def spread(self) -> float:
+        """Mean |log PUD| over the sub-groups that have a positive: 0 where every part is right."""
+        usable = np.isfinite(self.ratio) & (self.ratio > 0)
+        weight = np.broadcast_to(self.count[:, None], self.ratio.shape)[usable]
+        if not usable.any():
+            return float("nan")
+        return float(np.average(np.abs(np.log(self.ratio[usable])), weights=weight))
+
+
+def compute_subgroups(
+    y_true: Any,
+    y_prob: Any,
+    bins: Any,
+    *,
+    order: Any = None,
+    n_parts: int = DEFAULT_PARTS,
+    name: str = "",
+    sample_weight: Any = None,
+) -> SubgroupRatios:
+    """Cut every bin into ``n_parts`` of equal mass along ``order`` (the prediction if None) and take each one's PUD.
+
+    ``bins`` numbers the bin of each row; ``order`` holds numbers, such as the codes of a feature's values.
+
+    >>> found = compute_subgroups([0, 1, 1, 1], [0.5] * 4, [0, 0, 0, 0], order=[0, 0, 1, 1], n_parts=2)
+    >>> found.ratio.tolist()
+    [[1.0, 0.5]]
+    """
+    check_count("n_parts", n_parts)
+    column = as_column(bins, "bins")
+    along = as_column(y_prob if order is None else order, "order").astype(np.float64)
+    for label, each in (("bins", column), ("order", along)):
+        same_length(len(as_column(y_true, "y_true")), **{label: each})
+    numbers = np.unique(column, return_inverse=True)[1].astype(np.int64)
+    ranks = np.unique(along, return_inverse=True)[1].astype(np.int64)
+    rows = read_rows(y_true, y_prob, sample_weight, (numbers, ranks))
+    ratios, counts = [], []
+    for number in np.unique(rows.groups[0]):
+        part = rows.take(rows.groups[0] == number)
+        along_order = _joined(part.bins, part.groups[1])
+        ratios.append(prediction_ratio(uniform_mass(along_order, n_parts)))
+        counts.append(float(part.weight.sum()))
+    return SubgroupRatios(name, np.asarray(ratios), np.asarray(counts))
+
+
+def bins_of_equal_mass(value: FloatArray, weight: FloatArray, n_bins: int) -> npt.NDArray[np.int64]:
+    """Number of each row's bin when rows are cut by ``value`` into about equal masses; equal values stay together.
+
+    >>> bins_of_equal_mass(np.array([3.0, 1.0, 1.0, 2.0]), np.ones(4), 2).tolist()
+    [1, 0, 0, 1]
+    """
+    position = np.unique(value, return_inverse=True)[1]
+    mass = np.bincount(position, weight)
+    middle = np.cumsum(mass) - mass / 2.0
+    number = np.minimum((middle / mass.sum() * n_bins).astype(np.int64), n_bins - 1)
+    return np.unique(number, return_inverse=True)[1].astype(np.int64)[position]
+
+
+def rank_by(first: npt.NDArray[Any], then: FloatArray) -> npt.NDArray[np.int64]:
+    """Rank of every row by ``first`` and, within equal values, by ``then``; equal pairs share a rank.
+
+    >>> rank_by(np.array([1, 0, 1]), np.array([0.5, 0.9, 0.2])).tolist()
+    [2, 0, 1]
+    """
+    order = np.lexsort((then, first))
+    a, b = first[order], then[order]
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.concatenate([[0], np.cumsum((a[1:] != a[:-1]) | (b[1:] != b[:-1]))])
+    return rank
+
+
+def _joined(rows: Bins, ranks: npt.NDArray[np.int64]) -> Bins:
+    """Rows of equal rank joined, by rising rank: their order among themselves must not matter."""
+    distinct, position = np.unique(ranks, return_inverse=True)
+    return Bins(
+        *(np.bincount(position, sums, len(distinct)).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
+    )

@@ -1,0 +1,114 @@
+"""One tree as an outline: what each node holds, multiplies by and how its split moved the losses."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mbct.errors import ParameterError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.rules import Condition, condition
+from mbct.model.trace import FitTrace, SplitRecord
+from mbct.stats.theorem import label_rate_bound
+
+MOST_VALUES = 6
+"""Values of a category, or intervals of a number, that are named before the rest is only counted."""
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """A node: the condition that leads to it, its sums before the tree, its step and the split it was given."""
+
+    number: int
+    parent: int
+    depth: int
+    condition: str
+    rows: float
+    label_rate: float
+    mean_prediction: float
+    multiplier: float
+    bound: float
+    """Theorem 1: the node's label rate lies this near to the truth."""
+    children: tuple[int, ...]
+    split: SplitRecord | None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether rows stop here."""
+        return not self.children
+
+
+@dataclass(frozen=True)
+class TreeOutline:
+    """The nodes of one tree, parents before children, and what its losses are."""
+
+    nodes: tuple[TreeNode, ...]
+    tree: int
+    n_trees: int
+    applies_to: str
+    loss: str
+
+    @property
+    def root(self) -> TreeNode:
+        """The node of all rows."""
+        return self.nodes[0]
+
+    @property
+    def splits(self) -> tuple[SplitRecord, ...]:
+        """The splits in the order in which the tree grew, where their losses are known.
+
+        Children are numbered when they are made, level by level or the most promising first.
+        """
+        split = [node for node in self.nodes if node.split is not None]
+        return tuple(node.split for node in sorted(split, key=lambda node: min(node.children)) if node.split)
+
+
+def outline_tree(
+    model: CalibrationEnsemble, trace: FitTrace | None = None, *, tree: int = 0, splits: Sequence[SplitRecord] = ()
+) -> TreeOutline:
+    """Outline of the ``tree``-th tree; the losses are those of ``splits``, else of the fit's own trace."""
+    if not 0 <= tree < len(model.trees):
+        raise ParameterError(f"tree={tree!r} does not exist: the model has {len(model.trees)} trees, counted from 0")
+    chosen = model.trees[tree]
+    known = {s.node: s for s in (splits or (trace.splits if trace is not None else ())) if s.tree == tree}
+    n_bins = len(chosen.leaves)
+    parent, depth = [-1] * chosen.n_nodes, [0] * chosen.n_nodes
+    text = ["all rows"] * chosen.n_nodes
+    nodes = []
+    for number in range(chosen.n_nodes):
+        feature = int(chosen.feature[number])
+        branches = chosen.children(number, model.bins[feature].n_codes) if feature >= 0 else {}
+        for child, codes in branches.items():
+            parent[child], depth[child] = number, depth[number] + 1
+            text[child] = short_condition(condition(model.bins[feature], frozenset(codes)))
+        count, step = float(chosen.count[number]), float(chosen.step[number])
+        rate = float(chosen.label[number]) / count if count else 0.0
+        nodes.append(
+            TreeNode(
+                number,
+                parent[number],
+                depth[number],
+                text[number],
+                count,
+                rate,
+                float(chosen.pred[number]) / count if count else 0.0,
+                step if model.pattern == "linear" else math.exp(step),
+                float(label_rate_bound(rate, count, n_bins, model.alpha)),
+                tuple(branches),
+                known.get(number),
+            )
+        )
+    applies_to = "prediction" if model.pattern == "linear" else "odds"
+    loss = "log loss" if splits else trace.loss if trace is not None else ""
+    return TreeOutline(tuple(nodes), tree, len(model.trees), applies_to, loss)
+
+
+def short_condition(full: Condition, most: int = MOST_VALUES) -> str:
+    """A condition in words, long lists of values cut off and counted; a value among unseen ones is left unsaid.
+
+    >>> short_condition(Condition("site", values=("a", "b", "c")), most=2)
+    'site in {a, b, 1 more}'
+    >>> short_condition(Condition("day", intervals=((1.5, 2.5), (4.5, 5.5), (7.5, 9.5))), most=2)
+    'day in {(1.5, 2.5], (4.5, 5.5], 1 more}'
+    """
+    known = bool(full.values or full.intervals)
+    return replace(full, unseen=full.unseen and not known).shortened(most)

@@ -1,0 +1,194 @@
+"""Errors over bins of the sorted predictions (ECE, MCE, ECE_sweep, debiased ECE) and of one bin (PCE, PUD, BFGPCE)."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.results import BinnedEstimate, Estimate
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
+from mbct.stats.divisions import equal_width, uniform_mass
+from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, sweep_bins
+from mbct.stats.partition_error import (
+    debiased_error,
+    finer_partition_error,
+    partition_error,
+    prediction_ratio,
+    shuffled_view,
+)
+
+STRATEGIES = {"uniform-mass": uniform_mass, "equal-width": equal_width}
+
+
+def ece(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform-mass",
+    norm: float = 1,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BinnedEstimate:
+    """Expected calibration error (Σ_b c_b/n·PCE(D_b)^p)^{1/p} over bins of the predictions, equation (ece_n).
+
+    ``strategy`` cuts bins of equal mass (the paper's) or of equal width. Above 0 even where the predictions are right:
+    ``n_null=999`` tells how often chance alone gives as much, ``confidence=0.95`` adds a bootstrap interval.
+
+    >>> float(ece([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2))
+    0.2
+    """
+    bins, p = check_count("n_bins", n_bins), check_norm(norm)
+    divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
+
+    def statistic(rows: Rows) -> float:
+        return ece_of_bins(divide(rows.atoms, bins), p)
+
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+
+
+def mce(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform-mass",
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BinnedEstimate:
+    """Maximum calibration error: the largest PCE of any bin, that is :func:`ece` in the infinite norm."""
+    return ece(
+        y_true,
+        y_prob,
+        n_bins=n_bins,
+        strategy=strategy,
+        norm=math.inf,
+        sample_weight=sample_weight,
+        confidence=confidence,
+        n_bootstrap=n_bootstrap,
+        n_null=n_null,
+        seed=seed,
+    )
+
+
+def ece_sweep(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    norm: float = 2,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BinnedEstimate:
+    """ECE with as many uniform-mass bins as keep the bins' label rates in order (Roelofs et al. 2022)."""
+    p = check_norm(norm)
+
+    def statistic(rows: Rows) -> float:
+        return ece_of_atoms(rows.atoms, sweep_bins(rows.atoms), p)
+
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows, statistic, BinnedEstimate, n_bins=sweep_bins(rows.atoms)
+    )
+
+
+def debiased_ece(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_bins: int = 15,
+    strategy: str = "uniform-mass",
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BinnedEstimate:
+    """ECE in the 2-norm less what label noise adds to it (Kumar, Liang & Ma 2019); 0 where noise explains all."""
+    bins = check_count("n_bins", n_bins)
+    divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
+
+    def statistic(rows: Rows) -> float:
+        return debiased_error(divide(rows.atoms, bins))
+
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+
+
+def pce(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> Estimate:
+    """Partition calibration error |mean prediction − label rate| of the rows as one bin, equation (pce)."""
+    rows = read_rows(y_true, y_prob, sample_weight)
+
+    def statistic(rows: Rows) -> float:
+        return float(partition_error(rows.whole)[0])
+
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, Estimate)
+
+
+def pud(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> Estimate:
+    """Partition underestimated degree, mean prediction / label rate of the rows as one bin.
+
+    Below 1 the rows are underestimated; infinite without a positive.
+    """
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(rows, _ratio, Estimate)
+
+
+def bfgpce(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_parts: int = 4,
+    division: str = "sorted",
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BinnedEstimate:
+    """Balanced finer-grained PCE: the rows as one bin, divided into equal parts, equation (fine_grain_loss).
+
+    ``division`` sorts the rows by prediction or shuffles them before they are cut.
+    """
+    parts = check_count("n_parts", n_parts)
+    shuffled = check_choice("division", division, ("sorted", "shuffle")) == "shuffle"
+
+    def statistic(rows: Rows) -> float:
+        if not shuffled:
+            return finer_partition_error(rows.atoms, parts)
+        view = shuffled_view(rows.in_one_order().bins, np.random.default_rng(seed))
+        return finer_partition_error(view, parts)
+
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=parts)
+
+
+def _ratio(rows: Rows) -> float:
+    return float(prediction_ratio(rows.whole)[0])

@@ -1,0 +1,275 @@
+"""One table of everything: all rows, and every segment of every field."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.errors import ParameterError
+from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
+from mbct.evaluation.metrics.multicalibration import ALL_ROWS, multicalibration_error
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.evaluation.metrics.scores import grouped_area
+from mbct.evaluation.metrics.segments import Segmentation, read_segments
+from mbct.evaluation.metrics.table import Table
+from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
+from mbct.stats.divisions import uniform_mass
+from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, smooth_error, sweep_bins
+from mbct.stats.partition_error import (
+    calibration_n,
+    debiased_error,
+    field_error,
+    finer_partition_error,
+    partition_error,
+    prediction_ratio,
+    relative_field_error,
+)
+from mbct.stats.ranking import auc_of_atoms
+from mbct.stats.scores import brier_of_rows, entropy_ratio
+from mbct.stats.testing import CORRECTIONS
+from mbct.validation import FloatArray
+
+OTHER = "(other)"
+BLOCKS = 100
+PARTS = 4
+
+METRICS: dict[str, Callable[[Rows], float]] = {
+    "label_rate": lambda rows: float(rows.whole.label[0] / rows.whole.count[0]),
+    "mean_prediction": lambda rows: float(rows.whole.pred[0] / rows.whole.count[0]),
+    "pcoc": lambda rows: float(prediction_ratio(rows.whole)[0]),
+    "pce": lambda rows: float(partition_error(rows.whole)[0]),
+    "bfgpce": lambda rows: finer_partition_error(rows.atoms, PARTS),
+    "log_loss": lambda rows: rows.log_loss,
+    "normalised_entropy": lambda rows: entropy_ratio(rows.log_loss, float(rows.whole.label[0] / rows.whole.count[0])),
+    "brier": lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
+    "miscalibration": lambda rows: rows.decomposition.miscalibration,
+    "discrimination": lambda rows: rows.decomposition.discrimination,
+    "auc": lambda rows: auc_of_atoms(rows.atoms),
+    "ece": lambda rows: ece_of_bins(rows.default_bins, 1.0),
+    "mce": lambda rows: ece_of_bins(rows.default_bins, np.inf),
+    "ece_sweep": lambda rows: ece_of_atoms(rows.atoms, sweep_bins(rows.atoms), 2.0),
+    "debiased_ece": lambda rows: debiased_error(rows.default_bins),
+    "smooth_ece": lambda rows: smooth_error(rows.atoms),
+    "mvce": lambda rows: closed_form_of_rows(rows, DEFAULT_BINS, 2.0),
+    "cal_n": lambda rows: calibration_n(uniform_mass(rows.atoms, BLOCKS))[0],
+    "ecce": lambda rows: cumulative_error(rows.atoms),
+}
+"""Columns of the table, each at the defaults of the metric of that name (``mvce``: the closed form)."""
+
+SHARES = {"label_rate", "mean_prediction", "auc"}
+"""Metrics that cannot exceed 1, and whose intervals do not."""
+
+SHOWN = (
+    "field",
+    "segment",
+    "count",
+    "label_rate",
+    "mean_prediction",
+    "pcoc",
+    "pcoc_low",
+    "pcoc_high",
+    "log_loss",
+    "auc",
+    "ece",
+    "ecce",
+    "p_value",
+)
+"""Columns of the segments that are printed; the others are in the data frame."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All rows first, then every segment; errors over the values of each field; how the p-values were found."""
+
+    segments: Table
+    fields: Table | None
+    multicalibration_error: float | None
+    notes: tuple[str, ...]
+    intervals: Table | None = None
+    """For each row of ``segments`` the ends of every metric's interval, ``ece_low`` and ``ece_high``."""
+
+    @property
+    def overall(self) -> dict[str, Any]:
+        """The first row: all data."""
+        return {name: values[0] for name, values in self.segments.columns}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return {
+            "segments": self.segments.to_dict(),
+            "intervals": None if self.intervals is None else self.intervals.to_dict(),
+            "fields": None if self.fields is None else self.fields.to_dict(),
+            "multicalibration_error": self.multicalibration_error,
+            "notes": list(self.notes),
+        }
+
+    def to_pandas(self) -> Any:
+        """The segments as a pandas data frame, the intervals beside them."""
+        bounds = () if self.intervals is None else self.intervals.columns[2:]
+        return Table((*self.segments.columns, *bounds)).to_pandas()
+
+    def __str__(self) -> str:
+        parts = [str(self._all_rows())]
+        if self.fields is not None:
+            parts += [str(self.shown()), str(self.fields)]
+        if self.multicalibration_error is not None:
+            parts.append(f"multicalibration error {self.multicalibration_error:.5g}")
+        return "\n\n".join(parts) + "\n" + "\n".join(self.notes)
+
+    def shown(self) -> Table:
+        """The segments, in columns that fit a terminal."""
+        bounds = () if self.intervals is None else self.intervals.columns[2:]
+        known = dict((*self.segments.columns, *bounds))
+        return Table(tuple((name, known[name][1:]) for name in SHOWN if name in known))
+
+    def _all_rows(self) -> Table:
+        """The first row as a column, its intervals beside it."""
+        names = list(self.overall)[2:]
+        columns = [("all rows", tuple(names)), ("", tuple(self.overall[name] for name in names))]
+        if self.intervals is not None:
+            ends = {name: values[0] for name, values in self.intervals.columns}
+            columns += [
+                (end, tuple(ends.get(f"{name}_{end}", float("nan")) for name in names)) for end in ("low", "high")
+            ]
+        return Table(tuple(columns))
+
+
+def evaluate(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    by: Any = None,
+    metrics: Sequence[str] | None = None,
+    max_values: int = 20,
+    correction: str = "holm",
+    sample_weight: Any = None,
+    confidence: float | None = 0.95,
+    n_bootstrap: int = 100,
+    seed: int = 0,
+) -> Evaluation:
+    """Every metric over all rows and, for each column of ``by``, over each of its values.
+
+    The ``max_values`` largest values of a column get a row of their own, the rest share one; errors over fields use
+    all values. ``metrics`` chooses columns by name. ``p_value`` tests each segment's ECCE and is corrected for their
+    number. ``intervals`` are those of each metric's own bootstrap, all from the same ``n_bootstrap`` resamples of the
+    rows, not corrected for their number; ``confidence=None`` leaves them out, which is many times as fast.
+    """
+    chosen = _chosen(metrics)
+    resampling = Resampling(confidence, n_bootstrap, 0, seed)
+    check_count("max_values", max_values)
+    check_choice("correction", correction, tuple(CORRECTIONS))
+    fields = () if by is None else read_segments(by)
+    rows = read_rows(y_true, y_prob, sample_weight, tuple(field.codes for field in fields))
+    named = _named_parts(rows, fields, max_values)
+    columns: list[tuple[str, tuple[Any, ...]]] = [
+        ("field", tuple(field for field, _, _ in named)),
+        ("segment", tuple(label for _, label, _ in named)),
+        ("count", tuple(float(part.weight.sum()) for _, _, part in named)),
+        *((name, tuple(METRICS[name](part) for _, _, part in named)) for name in chosen),
+        ("p_value", _p_values([part for _, _, part in named], correction)),
+    ]
+    tested = f"{correction} correction over {len(named) - 1} segments" if len(named) > 1 else "one test"
+    notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
+    intervals = None
+    if confidence is not None:
+        intervals = _intervals(rows, fields, max_values, Table(tuple(columns)), chosen, resampling)
+        notes.append(f"intervals: {confidence:.0%}, basic bootstrap, {n_bootstrap} resamples, each on its own")
+    if not fields:
+        return Evaluation(Table(tuple(columns)), None, None, tuple(notes), intervals)
+    worst = multicalibration_error(y_true, y_prob, by, sample_weight=sample_weight, min_rows=1, correction=correction)
+    notes.append(f"worst: {worst}")
+    return Evaluation(Table(tuple(columns)), _field_table(rows, fields), worst.value, tuple(notes), intervals)
+
+
+def _named_parts(rows: Rows, fields: tuple[Segmentation, ...], max_values: int) -> list[tuple[str, str, Rows]]:
+    """Field, segment and rows: all of them first, then each segment."""
+    named = [("", ALL_ROWS, rows)]
+    for i, field in enumerate(fields):
+        named += [(field.name, label, rows.take(mask)) for label, mask in _largest(rows, i, field, max_values)]
+    return named
+
+
+def _intervals(
+    rows: Rows,
+    fields: tuple[Segmentation, ...],
+    max_values: int,
+    values: Table,
+    chosen: list[str],
+    resampling: Resampling,
+) -> Table:
+    """Ends of the interval of every metric in every part, from resamples that all of them share."""
+    ordered = rows.in_one_order()
+    masks = [np.ones(len(ordered), dtype=np.bool_)]
+    for i, field in enumerate(fields):
+        masks += [mask for _, mask in _largest(ordered, i, field, max_values)]
+    plain = replace(ordered, groups=())
+    parts = [(plain.take(mask), np.flatnonzero(mask)) for mask in masks]
+
+    def measure(weight: FloatArray) -> FloatArray:
+        found = np.full((len(chosen), len(parts)), np.nan)
+        for k, (part, index) in enumerate(parts):
+            drawn = part.with_weight(weight[index])
+            if len(drawn):
+                found[:, k] = [METRICS[name](drawn) for name in chosen]
+        return found
+
+    replicates = resampling.replicates(ordered, measure)
+    columns: list[tuple[str, tuple[Any, ...]]] = [(name, values[name]) for name in ("field", "segment")]
+    for m, name in enumerate(chosen):
+        highest = 1.0 if name in SHARES else np.inf
+        found = [
+            resampling.interval_of(value, replicates[:, m, k], highest=highest) for k, value in enumerate(values[name])
+        ]
+        columns.append((f"{name}_low", tuple(each.lower for each in found if each is not None)))
+        columns.append((f"{name}_high", tuple(each.upper for each in found if each is not None)))
+    return Table(tuple(columns))
+
+
+def _chosen(metrics: Sequence[str] | None) -> list[str]:
+    if metrics is None:
+        return list(METRICS)
+    unknown = [name for name in metrics if name not in METRICS]
+    if isinstance(metrics, str) or unknown:
+        raise ParameterError(f"metrics must be a list of names among {', '.join(METRICS)}; got {metrics!r}")
+    return list(metrics)
+
+
+def _largest(rows: Rows, field: int, values: Segmentation, most: int) -> list[tuple[str, npt.NDArray[np.bool_]]]:
+    """Name and mask of the ``most`` largest values in the order of their names, and of the rest together."""
+    codes = rows.groups[field]
+    mass = np.bincount(codes, rows.weight, len(values))
+    largest = np.sort(np.argsort(-mass, kind="stable")[:most])
+    shown = [(values.labels[code], codes == code) for code in largest if mass[code] > 0]
+    rest = ~np.isin(codes, largest)
+    return [*shown, (OTHER, rest)] if rest.any() else shown
+
+
+def _p_values(parts: list[Rows], correction: str) -> tuple[float, ...]:
+    """All rows' own p-value, then those of the segments, corrected for their number."""
+    raw = np.asarray(
+        [
+            brownian_range_tail(in_sigmas(cumulative_error(part.atoms), cumulative_scale(part.y_prob, part.weight)))
+            for part in parts
+        ]
+    )
+    return (float(raw[0]), *map(float, CORRECTIONS[correction](raw[1:])))
+
+
+def _field_table(rows: Rows, fields: tuple[Segmentation, ...]) -> Table:
+    """Field-ECE and Field-RCE of each field, and their means over fields."""
+    values = [rows.values(i, len(field)) for i, field in enumerate(fields)]
+    relative = [relative_field_error(each) for each in values]
+    columns: dict[str, list[float]] = {
+        "values": [float(np.sum(each.count > 0)) for each in values],
+        "field_ece": [field_error(each) for each in values],
+        "field_rce": [each.seen for each in relative],
+        "field_rce_all": [each.all_values for each in relative],
+        "unseen_share": [each.unseen_share for each in relative],
+        "grouped_auc": [grouped_area(rows, i, len(field)).value for i, field in enumerate(fields)],
+    }
+    names = [*(field.name for field in fields), "(mean)"]
+    means = {name: [*each, float(np.mean(each))] for name, each in columns.items()}
+    return Table((("field", tuple(names)), *((name, tuple(each)) for name, each in means.items())))

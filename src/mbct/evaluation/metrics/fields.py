@@ -1,0 +1,183 @@
+"""Errors over the values of fields: PCOC, Field-ECE, Field-RCE, their means over fields, Cal-N."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.results import BlockEstimate, Estimate, RelativeEstimate
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.evaluation.metrics.segments import read_one_column, read_segments
+from mbct.stats.cumulative_error import cumulative_scale, in_sigmas
+from mbct.stats.divisions import Bins, uniform_mass
+from mbct.stats.partition_error import calibration_n, field_error, prediction_ratio, relative_field_error
+
+NORMAL_NULL = "the predictions were right (normal law of Σ(y − p))"
+
+
+def pcoc(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> Estimate:
+    """Predicted over observed positives, Σp / Σy: 1 is right in total, above 1 overestimates.
+
+    The p-value is two-sided, of Σw(y − p) against N(0, Σw²p(1 − p)).
+
+    >>> float(pcoc([0, 1, 0, 1], [0.2, 0.7, 0.3, 0.4]))
+    0.8
+    """
+    rows = read_rows(y_true, y_prob, sample_weight)
+    gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows,
+        lambda rows: float(prediction_ratio(rows.whole)[0]),
+        Estimate,
+        p_value=float(2.0 * ndtr(-in_sigmas(gap, cumulative_scale(rows.y_prob, rows.weight)))),
+        null=NORMAL_NULL,
+    )
+
+
+def field_ece(
+    y_true: Any,
+    y_prob: Any,
+    field: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> Estimate:
+    """Field-ECE = (1/n) Σ_v |Σ_{i∈v}(y − p)| over the values v of one field.
+
+    >>> float(field_ece([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], ["a", "a", "b", "b"]))
+    0.5
+    """
+    values = read_one_column(field, "field")
+    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows, lambda rows: field_error(rows.values(0, len(values))), Estimate
+    )
+
+
+def field_rce(
+    y_true: Any,
+    y_prob: Any,
+    field: Any,
+    *,
+    no_positive: str = "drop",
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> RelativeEstimate:
+    """Field-RCE = (1/n) Σ_v n_v·|Σ_{i∈v}(p − y)| / Σ_{i∈v} y over the values v of one field.
+
+    A value without a positive has no relative error. ``no_positive="drop"`` leaves it out and renormalises, as
+    public code does, which hides sparse values; ``"keep"`` takes it to have one positive. The result tells both.
+    """
+    keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
+    values = read_one_column(field, "field")
+    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
+
+    def statistic(rows: Rows) -> float:
+        return _relative(rows.values(0, len(values)), keep=keep)
+
+    both = relative_field_error(rows.values(0, len(values)))
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows, statistic, RelativeEstimate, all_values=both.all_values, unseen_share=both.unseen_share
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MultiFieldEstimate(Estimate):
+    """The mean of a field error over several fields, and each field's own."""
+
+    by_field: tuple[tuple[str, float], ...] = ()
+
+    def notes(self) -> list[str]:
+        """Everything beside the value, in words."""
+        return [", ".join(f"{name} {value:.5g}" for name, value in self.by_field), *super().notes()]
+
+
+def multi_field(
+    y_true: Any,
+    y_prob: Any,
+    fields: Any,
+    *,
+    error: str = "ece",
+    no_positive: str = "drop",
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> MultiFieldEstimate:
+    """Mean over fields of Field-ECE (``error="ece"``, MFCE) or of Field-RCE (``error="rce"``, MFRCE)."""
+    of_values = _field_statistic(error, no_positive)
+    segmentations = read_segments(fields)
+    rows = read_rows(y_true, y_prob, sample_weight, tuple(s.codes for s in segmentations))
+
+    def each(rows: Rows) -> list[float]:
+        return [of_values(rows.values(i, len(s))) for i, s in enumerate(segmentations)]
+
+    named = tuple(zip((s.name for s in segmentations), each(rows), strict=True))
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows, lambda rows: float(np.mean(each(rows))), MultiFieldEstimate, by_field=named
+    )
+
+
+def cal_n(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_blocks: int = 100,
+    by: Any = None,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> BlockEstimate:
+    """Cal-N = √(mean e²) over blocks, e = PCOC − 1 where PCOC ≥ 1, else 1/PCOC − 1.
+
+    Blocks are ``n_blocks`` of equal mass by prediction or, where ``by`` is given, the values of that column. A block
+    without a positive has no finite e; it is left out, and the result says how many were.
+    """
+    check_count("n_blocks", n_blocks)
+    values = None if by is None else read_one_column(by, "by")
+    rows = read_rows(y_true, y_prob, sample_weight, () if values is None else (values.codes,))
+
+    def blocks(rows: Rows) -> Bins:
+        return uniform_mass(rows.atoms, n_blocks) if values is None else rows.values(0, len(values))
+
+    value, left_out = calibration_n(blocks(rows))
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows,
+        lambda rows: calibration_n(blocks(rows))[0],
+        BlockEstimate,
+        value=value,
+        n_blocks=int(np.sum(blocks(rows).count > 0)),
+        left_out=left_out,
+    )
+
+
+def _field_statistic(error: str, no_positive: str) -> Callable[[Bins], float]:
+    keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
+    if check_choice("error", error, ("ece", "rce")) == "ece":
+        return field_error
+    return lambda values: _relative(values, keep=keep)
+
+
+def _relative(values: Bins, *, keep: bool) -> float:
+    both = relative_field_error(values)
+    return both.all_values if keep else both.seen

@@ -1,0 +1,149 @@
+"""MVCE: the paper's error over many divisions, shuffled, sorted or by features."""
+
+from typing import Any
+
+import numpy as np
+
+from mbct.errors import ParameterError
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.results import MultiViewEstimate
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
+from mbct.evaluation.metrics.segments import read_segments
+from mbct.progress import Advance, progress
+from mbct.stats.expected_error import ece_of_atoms
+from mbct.stats.multi_view import MultiViewError, bins_of_size, closed_form_mvce, monte_carlo_mvce, norm_over_views
+from mbct.stats.partition_error import field_error
+
+DEFAULT_BINS = 32
+"""Bins of a view where neither their number nor their size is given: the paper's simulations use 32."""
+MOST_COPIES = 1e9
+"""Rows, or copies that weights stand for, up to which views are shuffled."""
+VIEWS = ("shuffle", "sorted", "features")
+METHODS = ("monte-carlo", "closed-form")
+
+
+def mvce(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    n_views: int = 100,
+    bin_size: float | None = None,
+    n_bins: int | None = None,
+    norm: float = 2,
+    seed: int = 0,
+    views: str = "shuffle",
+    method: str = "monte-carlo",
+    features: Any = None,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+) -> MultiViewEstimate:
+    """Multi-view calibration error ((1/r) Σ_i ((1/t_i) Σ_j PCE(D_ij))^p)^{1/p}, equation (mvce).
+
+    ========== ================================================================================================
+    views      divisions
+    ========== ================================================================================================
+    shuffle    r = ``n_views`` random ones into bins of equal mass (the paper's): sees the total bias and Brier's noise
+    sorted     one, by prediction: the ECE in norm 1
+    features   one for each column of ``features``, by its values, each weighted by its rows: what shuffling hides
+    ========== ================================================================================================
+
+    Bins are given by ``bin_size`` (rows) or ``n_bins`` (32 if neither). ``method="closed-form"`` gives the limit of
+    many shuffles at once, for norms 1 and 2.
+    """
+    check_choice("views", views, VIEWS)
+    check_choice("method", method, METHODS)
+    p = check_norm(norm, allow_infinite=False)
+    resampling = Resampling(confidence, n_bootstrap, n_null, seed)
+    if (features is not None) != (views == "features"):
+        raise ParameterError(f"features go with views='features' and with nothing else, got views={views!r}")
+    if views == "features":
+        return _over_features(y_true, y_prob, sample_weight, features, p, resampling)
+    rows = read_rows(y_true, y_prob, sample_weight)
+    bins = _number_of_bins(rows, bin_size, n_bins)
+    if views == "sorted":
+        return resampling.estimate(
+            rows,
+            lambda rows: ece_of_atoms(rows.atoms, bins, 1.0),
+            MultiViewEstimate,
+            views=views,
+            n_views=1,
+            n_bins=bins,
+        )
+    if method == "closed-form":
+        if p not in (1.0, 2.0):
+            raise ParameterError(f"the closed form covers norms 1 and 2, got {norm!r}; use method='monte-carlo'")
+        return resampling.estimate(
+            rows, lambda rows: closed_form_of_rows(rows, bins, p), MultiViewEstimate, method=method, n_bins=bins
+        )
+    return _shuffled(rows, bins, check_count("n_views", n_views), p, resampling)
+
+
+def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Resampling) -> MultiViewEstimate:
+    def views_of(rows: Rows, advance: Advance = lambda _: None) -> MultiViewError:
+        return monte_carlo_mvce(
+            rows.y_prob,
+            rows.y_true,
+            rows.weight,
+            n_bins=n_bins,
+            n_views=n_views,
+            norm=norm,
+            seed=resampling.seed,
+            advance=advance,
+        )
+
+    _check_mass(rows)
+    with progress("shuffled views", n_views) as advance:
+        found = views_of(rows, advance)
+    return resampling.estimate(
+        rows,
+        lambda rows: views_of(rows).value,
+        MultiViewEstimate,
+        value=found.value,
+        standard_error=found.standard_error,
+        n_views=n_views,
+        n_bins=n_bins,
+    )
+
+
+def _over_features(
+    y_true: Any, y_prob: Any, sample_weight: Any, features: Any, norm: float, resampling: Resampling
+) -> MultiViewEstimate:
+    segmentations = read_segments(features)
+    rows = read_rows(y_true, y_prob, sample_weight, tuple(s.codes for s in segmentations))
+
+    def statistic(rows: Rows) -> float:
+        errors = [field_error(rows.values(i, len(s))) for i, s in enumerate(segmentations)]
+        return norm_over_views(np.asarray(errors), norm)[0]
+
+    return resampling.estimate(rows, statistic, MultiViewEstimate, views="features", n_views=len(segmentations))
+
+
+def closed_form_of_rows(rows: Rows, n_bins: int, norm: float) -> float:
+    """MVCE over all shuffles of rows."""
+    residual = rows.y_prob - rows.y_true
+    total, weighted = float(rows.weight.sum()), rows.weight * residual
+    return float(closed_form_mvce(total, weighted.sum(), (weighted * residual).sum(), total / n_bins, norm))
+
+
+def _number_of_bins(rows: Rows, bin_size: float | None, n_bins: int | None) -> int:
+    if bin_size is not None and n_bins is not None:
+        raise ParameterError(f"give bin_size or n_bins, not both (got {bin_size!r} and {n_bins!r})")
+    if n_bins is not None:
+        return check_count("n_bins", n_bins)
+    if bin_size is None:
+        return DEFAULT_BINS
+    if not bin_size > 0:
+        raise ParameterError(f"bin_size must be above 0, got {bin_size!r}")
+    return bins_of_size(float(rows.weight.sum()), bin_size)
+
+
+def _check_mass(rows: Rows) -> None:
+    """Refuse weights so heavy that shuffling their copies would not end."""
+    total = float(rows.weight.sum())
+    if total > MOST_COPIES:
+        raise ParameterError(
+            f"sample_weight sums to {total:.3g}, and a shuffle would spread as many copies; "
+            "use method='closed-form', or scale the weights down"
+        )

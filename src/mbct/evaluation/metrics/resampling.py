@@ -1,0 +1,113 @@
+"""Intervals by bootstrap and p-values by simulated labels: seeded, and the same for any order of the rows."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mbct.errors import ParameterError
+from mbct.evaluation.metrics.results import Estimate, Interval
+from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_count
+from mbct.progress import progress
+from mbct.validation import FloatArray
+
+Statistic = Callable[[Rows], float]
+Kind = TypeVar("Kind", bound=Estimate)
+SIMULATED_NULL = "the predictions were right (labels drawn from them, {} times)"
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How an interval and a p-value are to be found; nothing is resampled where both are left out."""
+
+    confidence: float | None = None
+    n_bootstrap: int = 200
+    n_null: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.confidence is not None and not 0.0 < self.confidence < 1.0:
+            raise ParameterError(f"confidence must lie between 0 and 1, for example 0.95, got {self.confidence!r}")
+        check_count("n_bootstrap", self.n_bootstrap)
+        check_count("n_null", self.n_null, least=0)
+        check_count("seed", self.seed, least=0)
+
+    def estimate(
+        self,
+        rows: Rows,
+        statistic: Statistic,
+        kind: type[Kind],
+        *,
+        value: float | None = None,
+        lowest: float = 0.0,
+        highest: float = np.inf,
+        **details: Any,
+    ) -> Kind:
+        """A result of ``kind``: the statistic of ``rows`` (or its known ``value``) and what was asked for beside it."""
+        known = statistic(rows) if value is None else value
+        if self.n_null > 0:
+            details["p_value"], details["null"] = self.p_value(rows, statistic, known)
+        return kind(known, self.interval(rows, statistic, known, lowest, highest), **details)
+
+    def interval(
+        self, rows: Rows, statistic: Statistic, value: float, lowest: float = 0.0, highest: float = np.inf
+    ) -> Interval | None:
+        """Basic bootstrap interval, held inside [lowest, highest]; None where no confidence was asked for."""
+        if self.confidence is None:
+            return None
+        ordered = rows.in_one_order()
+        replicates = self.replicates(ordered, lambda weight: statistic(ordered.with_weight(weight)))
+        return self.interval_of(value, replicates, lowest, highest)
+
+    def replicates(self, rows: OrderedRows, measure: Callable[[FloatArray], Any]) -> FloatArray:
+        """What ``measure`` makes of the weights of each resample of the rows, one after the other."""
+
+        def replicate(rng: np.random.Generator) -> Any:
+            return measure(rows.weight * np.bincount(rng.integers(len(rows), size=len(rows)), minlength=len(rows)))
+
+        return self._repeat(replicate, self.n_bootstrap, stream=0)
+
+    def interval_of(
+        self, value: float, replicates: FloatArray, lowest: float = 0.0, highest: float = np.inf
+    ) -> Interval | None:
+        """Basic bootstrap interval of a value whose replicates are known."""
+        if self.confidence is None:
+            return None
+        told = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
+        if not np.isfinite(value) or len(told) == 0:
+            return Interval(np.nan, np.nan, self.confidence, self.n_bootstrap)
+        tail = (1.0 - self.confidence) / 2.0
+        low, high = np.quantile(told, [tail, 1.0 - tail])
+        lower, upper = np.clip([2.0 * value - high, 2.0 * value - low], lowest, highest)
+        return Interval(float(lower), float(upper), self.confidence, self.n_bootstrap)
+
+    def p_value(self, rows: Rows, statistic: Statistic, value: float) -> tuple[float, str]:
+        """Share of simulated data sets with at least ``value``, and the null it supposes.
+
+        The labels of each are drawn from the predictions (Bröcker & Smith 2007); the data at hand count as one draw, so
+        the p-value is never 0.
+        """
+        null = SIMULATED_NULL.format(self.n_null)
+        if np.isnan(value):
+            return np.nan, null
+        ordered = rows.in_one_order()
+
+        def draw(rng: np.random.Generator) -> float:
+            return statistic(ordered.with_labels((rng.random(len(ordered)) < ordered.y_prob).astype(np.float64)))
+
+        simulated = self._repeat(draw, self.n_null, stream=1)
+        reached = int(np.sum(simulated >= value * (1.0 - 1e-12)))
+        return (1 + reached) / (1 + self.n_null), null
+
+    def _repeat(self, one: Callable[[np.random.Generator], Any], times: int, stream: int) -> FloatArray:
+        """``times`` runs, each with a generator of its own, so that threads do not matter."""
+        generators = [np.random.default_rng([self.seed, stream, i]) for i in range(times)]
+        found = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool, progress("resampling", times) as advance:
+            for value in pool.map(one, generators):
+                found.append(value)
+                advance(1)
+        return np.asarray(found, dtype=np.float64)

@@ -1,0 +1,144 @@
+"""Scores: log loss, normalised entropy, Brier score with its parts, AUC over all rows and within groups."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mbct.errors import DataError
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.results import BrierEstimate, Estimate
+from mbct.evaluation.metrics.rows import Rows, read_rows
+from mbct.evaluation.metrics.segments import read_one_column
+from mbct.stats.ranking import auc_by_group, auc_of_atoms
+from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
+
+
+def log_loss(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> Estimate:
+    """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1."""
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate
+    )
+
+
+def normalised_entropy(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> Estimate:
+    """Log loss divided by that of always predicting the label rate; not a number where the labels are all equal."""
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate
+    )
+
+
+def brier(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> BrierEstimate:
+    """Mean (p − y)² = miscalibration − discrimination + uncertainty.
+
+    The parts are those of isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021): no bins, and they add up.
+
+    >>> score = brier([0, 1, 1, 0], [0.5, 0.75, 0.5, 0.25])
+    >>> float(score), score.uncertainty
+    (0.15625, 0.25)
+    """
+    rows = read_rows(y_true, y_prob, sample_weight)
+    parts = brier_decomposition(rows.atoms)
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows,
+        lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
+        BrierEstimate,
+        highest=1.0,
+        miscalibration=parts.miscalibration,
+        discrimination=parts.discrimination,
+        uncertainty=parts.uncertainty,
+    )
+
+
+def auc(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> Estimate:
+    """Probability that a positive is ranked above a negative, ties counting half."""
+    rows = read_rows(y_true, y_prob, sample_weight)
+    if rows.y_true.min() == rows.y_true.max():
+        raise DataError(f"the label is {rows.y_true[0]:g} in every row: the AUC needs both classes")
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows, lambda rows: auc_of_atoms(rows.atoms), Estimate, highest=1.0
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupedEstimate(Estimate):
+    """Grouped AUC, and how much of the data it rests on."""
+
+    n_groups: int = 0
+    used_share: float = 0.0
+    """Share of the rows whose group has both classes."""
+
+    def notes(self) -> list[str]:
+        """Everything beside the value, in words."""
+        return [f"{self.n_groups} groups with both classes, {self.used_share:.1%} of rows", *super().notes()]
+
+
+def grouped_auc(
+    y_true: Any,
+    y_prob: Any,
+    group: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> GroupedEstimate:
+    """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out."""
+    segmentation = read_one_column(group, "group")
+    rows = read_rows(y_true, y_prob, sample_weight, (segmentation.codes,))
+    found = grouped_area(rows, 0, len(segmentation))
+    if found.n_groups == 0:
+        raise DataError("no group has both classes: the grouped AUC needs at least one; choose coarser groups")
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows,
+        lambda rows: grouped_area(rows, 0, len(segmentation)).value,
+        GroupedEstimate,
+        value=found.value,
+        highest=1.0,
+        n_groups=found.n_groups,
+        used_share=found.used_share,
+    )
+
+
+def grouped_area(rows: Rows, field: int, n_groups: int) -> GroupedEstimate:
+    """Grouped AUC over the ``field``-th column of groups; not a number where no group has both classes."""
+    codes = rows.groups[field]
+    area = auc_by_group(rows.y_prob, rows.y_true, rows.weight, codes, n_groups)
+    mass = np.bincount(codes, rows.weight, n_groups)
+    told = ~np.isnan(area)
+    value = float(np.average(area[told], weights=mass[told])) if told.any() else float("nan")
+    return GroupedEstimate(value, n_groups=int(told.sum()), used_share=float(mass[told].sum() / mass.sum()))

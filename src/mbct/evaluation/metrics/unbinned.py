@@ -1,0 +1,69 @@
+"""The true calibration error, for simulated data and others whose probabilities are known."""
+
+from typing import Any
+
+from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.results import Estimate, ScaledEstimate
+from mbct.evaluation.metrics.rows import check_norm, read_rows
+from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
+from mbct.stats.expected_error import smooth_error
+from mbct.stats.partition_error import true_calibration_error
+from mbct.validation import as_probabilities, as_weights, same_length
+
+
+def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) -> Estimate:
+    """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce); ``truth`` holds E[Y|X] of each row.
+
+    >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
+    0.125
+    """
+    known, p = as_probabilities(truth, "truth"), as_probabilities(y_prob)
+    same_length(len(known), y_prob=p)
+    return Estimate(true_calibration_error(known, p, as_weights(sample_weight, len(p)), check_norm(norm)))
+
+
+BROWNIAN_NULL = "the predictions were right (range of Brownian motion)"
+
+
+def smooth_ece(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    n_null: int = 0,
+    seed: int = 0,
+) -> Estimate:
+    """Smooth ECE (Błasiok & Nakkiran 2023): residuals smoothed by a kernel as wide as the error itself."""
+    rows = read_rows(y_true, y_prob, sample_weight)
+    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+        rows, lambda rows: smooth_error(rows.atoms), Estimate
+    )
+
+
+def ecce(
+    y_true: Any,
+    y_prob: Any,
+    *,
+    sample_weight: Any = None,
+    confidence: float | None = None,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+) -> ScaledEstimate:
+    """ECCE = max_k C_k − min_k C_k of the cumulated residuals C_k = (1/n) Σ_{i≤k}(y_i − p_i), sorted by prediction.
+
+    The p-value is that of the range of Brownian motion at ECCE/σ, σ = √(Σw²p(1 − p))/Σw.
+    """
+    rows = read_rows(y_true, y_prob, sample_weight)
+    sigma = cumulative_scale(rows.y_prob, rows.weight)
+    value = cumulative_error(rows.atoms)
+    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+        rows,
+        lambda rows: cumulative_error(rows.atoms),
+        ScaledEstimate,
+        value=value,
+        sigma=sigma,
+        p_value=brownian_range_tail(in_sigmas(value, sigma)),
+        null=BROWNIAN_NULL,
+    )

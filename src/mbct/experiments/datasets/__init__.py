@@ -1,6 +1,0 @@
-"""The data sets: two of the paper's three as samples or whole, its third from the authors' file, and three of ours."""
-
-from mbct.experiments.datasets.dataset import Dataset
-from mbct.experiments.datasets.registry import LOADERS, load, present
-
-__all__ = ["LOADERS", "Dataset", "load", "present"]

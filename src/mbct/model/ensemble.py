@@ -1,0 +1,145 @@
+"""The frozen ensemble: bins, trees and the pattern by which their steps move a prediction.
+
+========= ================================ ============================================
+pattern   calibrated prediction            a step is
+========= ================================ ============================================
+linear    clip(p · Π k_b, 0, 1)            the paper's multiplier k_b of the prediction
+odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds
+========= ================================ ============================================
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from mbct.errors import ModelFileError
+from mbct.model.bins import CodeMatrix, FeatureBins
+from mbct.model.leaf_masks import WORD
+from mbct.model.masks import LeafMasks, compile_masks
+from mbct.model.rules import Rule, rules, to_text
+from mbct.model.tree import CalibrationTree
+from mbct.stats.logodds import logit, sigmoid
+from mbct.validation import FloatArray
+
+Pattern = Literal["linear", "odds"]
+
+_WORTH_MASKS = 2_000
+"""Rows from which on compiling the masks costs less than walking the trees."""
+_MOST_WORDS = 4
+"""Words a tree takes on average up to which masks beat walking; a multiway tree of thousands of leaves is walked."""
+_ROWS_AT_ONCE = 1 << 16
+"""Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationEnsemble:
+    """What a fitted MBCT is: plain data, JSON both ways.
+
+    ``score`` names the prediction's column, which is also the first of the ``bins``; ``alpha`` is the level of
+    Theorem 1's bound on every bin.
+    """
+
+    score: str
+    pattern: Pattern
+    bins: FeatureBins
+    trees: tuple[CalibrationTree, ...]
+    alpha: float = 0.05
+
+    @property
+    def n_rules(self) -> int:
+        """Number of leaves over all trees."""
+        return sum(len(tree.leaves) for tree in self.trees)
+
+    def total_step(self, codes: CodeMatrix) -> FloatArray:
+        """Product of the multipliers ("linear") or sum of the steps ("odds") of each row, in the order of the trees."""
+        masks = self.masks if len(codes) >= _WORTH_MASKS else None
+        return self.walked_step(codes) if masks is None else masks.total_step(codes)
+
+    def walked_step(self, codes: CodeMatrix) -> FloatArray:
+        """What :meth:`total_step` returns, by walking every tree."""
+        product = self.pattern == "linear"
+        total = np.full(len(codes), 1.0 if product else 0.0)
+        for tree in self.trees:
+            step = tree.step[tree.apply(codes)]
+            total = total * step if product else total + step
+        return total
+
+    @cached_property
+    def masks(self) -> LeafMasks | None:
+        """The ensemble as leaf masks; None where walking is faster."""
+        if sum(-(-len(tree.leaves) // WORD) for tree in self.trees) > _MOST_WORDS * len(self.trees):
+            return None
+        masks = compile_masks(self)
+        return None if masks is None or len(masks.steps) > _MOST_WORDS * len(self.trees) else masks
+
+    def calibrate_codes(self, codes: CodeMatrix, y_prob: FloatArray, n_threads: int | None = None) -> FloatArray:
+        """Calibrated probabilities of coded rows; without trees the predictions themselves.
+
+        ``n_threads`` None uses every processor; the result does not depend on it.
+        """
+        if not self.trees:
+            return y_prob.copy()
+        if len(codes) <= _ROWS_AT_ONCE:
+            return self.apply_steps(y_prob, self.total_step(codes))
+        calibrated = np.empty(len(codes))
+        self.masks  # noqa: B018 - compiled once, before the threads ask for it
+
+        def calibrate_part(begin: int) -> None:
+            part = slice(begin, begin + _ROWS_AT_ONCE)
+            calibrated[part] = self.apply_steps(y_prob[part], self.total_step(codes[part]))
+
+        with ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
+            list(pool.map(calibrate_part, range(0, len(codes), _ROWS_AT_ONCE)))
+        return calibrated
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "masks"}
+
+    def apply_steps(self, y_prob: FloatArray, total_step: FloatArray) -> FloatArray:
+        """Move predictions by their total step."""
+        if self.pattern == "linear":
+            return np.clip(y_prob * total_step, 0.0, 1.0)
+        return sigmoid(logit(y_prob) + total_step)
+
+    def rules(self) -> Iterator[Rule]:
+        """If-then rules of all trees; those of one tree exclude each other and cover every row."""
+        return rules(self)
+
+    def to_text(self) -> str:
+        """The trees as indented text."""
+        return to_text(self)
+
+    def with_trees(self, trees: tuple[CalibrationTree, ...]) -> Self:
+        """The same ensemble with other trees."""
+        return replace(self, trees=trees)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        n_codes = self.bins.n_codes
+        return {
+            "score": self.score,
+            "pattern": self.pattern,
+            "alpha": self.alpha,
+            "features": self.bins.to_list(),
+            "trees": [tree.to_dict(n_codes) for tree in self.trees],
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """Undo :meth:`to_dict`; damage is named."""
+        try:
+            bins = FeatureBins.from_list(content["features"])
+            trees = tuple(CalibrationTree.from_dict(tree, bins.n_codes) for tree in content["trees"])
+            model = cls(content["score"], content["pattern"], bins, trees, float(content["alpha"]))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ModelFileError(f"the model is damaged: {type(error).__name__} {error}") from error
+        if model.pattern not in get_args(Pattern):
+            raise ModelFileError(f"unknown pattern {model.pattern!r}; this version knows {get_args(Pattern)}")
+        if not bins.features or bins.names[0] != model.score:
+            raise ModelFileError(f"the first feature must be the score {model.score!r}, got {bins.names[:1]}")
+        return model

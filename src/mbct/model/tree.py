@@ -1,0 +1,179 @@
+"""The frozen tree: flat arrays that know nothing of how they were grown.
+
+Node 0 is the root. An inner node looks a row's code up in its table, which names the child, or −1 where the row stops:
+a value that no training row had at this node keeps the node's own step.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix
+from mbct.validation import FloatArray
+
+IntArray = npt.NDArray[np.int32]
+STOP = -1
+_DIGITS = 9
+"""Steps keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
+_OFF_THE_TIE = 1.0 + 1e-11
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationTree:
+    """``feature`` (−1 in a leaf), ``table`` slices that map a code to a child, and each node's step and sums.
+
+    ``step`` is the multiplier k_b of the prediction (pattern "linear") or what is added to its log-odds ("odds").
+    ``count``, ``label`` and ``pred`` are the node's sums before the tree was applied.
+    """
+
+    feature: IntArray
+    table_start: npt.NDArray[np.int64]
+    table: IntArray
+    step: FloatArray
+    count: FloatArray
+    label: FloatArray
+    pred: FloatArray
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.feature)
+
+    @property
+    def leaves(self) -> IntArray:
+        """Numbers of the nodes without children."""
+        return np.flatnonzero(self.feature < 0).astype(np.int32)
+
+    def child_numbers(self, node: int) -> IntArray:
+        """Numbers of a node's children; none for a leaf."""
+        if self.feature[node] < 0:
+            return np.empty(0, dtype=np.int32)
+        later = self.table_start[node + 1 :]
+        inner = later[self.feature[node + 1 :] >= 0]
+        end = int(inner[0]) if len(inner) else len(self.table)
+        children = np.unique(self.table[self.table_start[node] : end])
+        return np.asarray(children[children != STOP])
+
+    def children(self, node: int, n_codes: int) -> dict[int, list[int]]:
+        """Children of an inner node, each with the codes that lead to it, in the order of their numbers."""
+        start = int(self.table_start[node])
+        found: dict[int, list[int]] = {}
+        for code, child in enumerate(self.table[start : start + n_codes].tolist()):
+            if child != STOP:
+                found.setdefault(child, []).append(code)
+        return dict(sorted(found.items()))
+
+    def apply(self, codes: CodeMatrix) -> IntArray:
+        """Number of the node where each row stops."""
+        return apply_tree(codes, self.feature, self.table_start, self.table)
+
+    def rescaled(self, factor: float) -> Self:
+        """The tree with every step multiplied by ``factor``."""
+        return replace(self, step=rounded(self.step * factor))
+
+    def shifted(self, constant: float) -> Self:
+        """The tree with ``constant`` added to every step."""
+        return replace(self, step=rounded(self.step + constant))
+
+    def to_dict(self, n_codes: tuple[int, ...]) -> dict[str, Any]:
+        """Plain JSON: columns of the nodes, and for each inner node its children with runs of codes."""
+        branches: list[list[list[Any]] | None] = []
+        for node in range(self.n_nodes):
+            feature = int(self.feature[node])
+            if feature < 0:
+                branches.append(None)
+            else:
+                found = self.children(node, n_codes[feature])
+                branches.append([[child, _runs(codes)] for child, codes in found.items()])
+        return {
+            "feature": self.feature.tolist(),
+            "children": branches,
+            "step": self.step.tolist(),
+            "count": self.count.tolist(),
+            "label": self.label.tolist(),
+            "pred": self.pred.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], n_codes: tuple[int, ...]) -> Self:
+        """Undo :meth:`to_dict`."""
+        feature = np.asarray(content["feature"], dtype=np.int32)
+        tables = []
+        start = np.zeros(len(feature), dtype=np.int64)
+        filled = 0
+        for node, branches in enumerate(content["children"]):
+            start[node] = filled
+            if (branches is None) != (feature[node] < 0) or branches == []:
+                raise ValueError(f"node {node} must have children if and only if it has a feature")
+            if branches is None:
+                continue
+            table = np.full(n_codes[feature[node]], STOP, dtype=np.int32)
+            for child, runs in branches:
+                if not node < child < len(feature):
+                    raise ValueError(f"node {node} has child {child}, but children follow their parent")
+                for first, last in runs:
+                    if not 0 <= first <= last < len(table):
+                        raise ValueError(f"node {node} names codes {first} to {last} of {len(table)}")
+                    table[first : last + 1] = child
+            tables.append(table)
+            filled += len(table)
+        columns = [np.asarray(content[name], dtype=np.float64) for name in ("step", "count", "label", "pred")]
+        if any(len(column) != len(feature) for column in columns) or len(content["children"]) != len(feature):
+            raise ValueError("a tree's columns have unequal lengths")
+        if not all(np.all(np.isfinite(column)) for column in columns):
+            raise ValueError("a tree holds numbers that are not finite")
+        joined = np.concatenate(tables) if tables else np.empty(0, dtype=np.int32)
+        return cls(feature, start, joined, *columns)
+
+
+@kernel
+def stop_of(codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> int:
+    """Number of the node where row ``i`` stops."""
+    node = 0
+    while feature[node] >= 0:
+        child = table[table_start[node] + codes[i, feature[node]]]
+        if child < 0:
+            break
+        node = child
+    return node
+
+
+@kernel
+def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> IntArray:
+    """Walk every row down the tree."""
+    stopped = np.empty(len(codes), np.int32)
+    for i in range(len(codes)):
+        stopped[i] = stop_of(codes, i, feature, table_start, table)
+    return stopped
+
+
+def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
+    """Values to ``digits`` significant digits, so that summation order cannot reach a model's bytes.
+
+    Sums of predictions with few decimals often end exactly between two such values; all that differ from there by less
+    than 1e-11 go away from zero.
+
+    >>> rounded(np.array([1.00000000012345, 0.0, -2e-20])).tolist()
+    [1.0, 0.0, -2e-20]
+    """
+    listed = (np.atleast_1d(values) * _OFF_THE_TIE).tolist()
+    # One text of all numbers takes half the time of one text each.
+    return np.array((f" %.{digits}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
+
+
+def _runs(codes: list[int]) -> list[list[int]]:
+    """Rising codes as [first, last] runs.
+
+    >>> _runs([0, 1, 2, 5])
+    [[0, 2], [5, 5]]
+    """
+    runs: list[list[int]] = []
+    for code in codes:
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return runs

@@ -1,0 +1,202 @@
+"""Bodies in JSON, MessagePack and Arrow: from bytes to columns, from probabilities to bytes."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+import msgspec
+
+from mbct.errors import DataError
+from mbct.serving.http import JSON, Problem
+from mbct.serving.loaded_model import Identifier, ServedModel
+from mbct.serving.options import Limits
+from mbct.validation import FloatArray
+
+MSGPACK = b"application/msgpack"
+ARROW = b"application/vnd.apache.arrow.stream"
+_MSGPACK_NAMES = (MSGPACK, b"application/x-msgpack", b"application/vnd.msgpack")
+
+
+class ScoreBody(NamedTuple):
+    """A decoded request: one row's values, or columns in the model's order."""
+
+    row: tuple[Any, ...] | None
+    columns: Sequence[Any]
+    ids: Sequence[str] | None
+    format: bytes
+
+
+class ScoreAnswer(msgspec.Struct):
+    """The answer in JSON and MessagePack."""
+
+    calibrated: list[float]
+    model: str
+
+
+_JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
+
+
+def decode_score(
+    served: ServedModel, content_type: bytes, body: bytes, limits: Limits, query: bytes = b""
+) -> ScoreBody:
+    """Decode and check a request; a :class:`~mbct.serving.http.Problem` says what is wrong with it, and where.
+
+    An Arrow stream has its ids in the column that the query names (``?ids=COLUMN``).
+    """
+    if content_type == JSON:
+        return _from_request(decode(served.decoders.json, body), limits, JSON)
+    if content_type in _MSGPACK_NAMES:
+        return _from_request(decode(served.decoders.msgpack, body), limits, MSGPACK)
+    if content_type == ARROW:
+        return _from_arrow(served, body, limits, query)
+    formats = b", ".join((JSON, MSGPACK, ARROW)).decode()
+    raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
+
+
+def encode_score(calibrated: FloatArray | list[float], model: str, content_type: bytes) -> bytes:
+    """The answer in the format of the request."""
+    if content_type == ARROW:
+        return _arrow_stream(calibrated, model)
+    answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
+    return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
+
+
+def _arrow_stream(calibrated: FloatArray | list[float], model: str) -> bytes:
+    import pyarrow as pa
+
+    table = pa.table({"calibrated": calibrated}, metadata={"model": model})
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())
+
+
+def decode(decoder: Any, body: bytes) -> Any:
+    """Decode with 400 for what cannot be read and 422 for what does not fit."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise unprocessable(str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(400, "Bad Request", f"the body cannot be read: {error}") from error
+
+
+def unprocessable(detail: str) -> Problem:
+    """A body that can be read but makes no sense."""
+    return Problem(422, "Unprocessable Content", detail)
+
+
+def _from_request(request: Any, limits: Limits, content_type: bytes) -> ScoreBody:
+    rows, columns, ids = request.rows, request.columns, request.ids
+    if (rows is msgspec.UNSET) == (columns is msgspec.UNSET):
+        raise unprocessable("send either `rows` or `columns`")
+    if rows is msgspec.UNSET:
+        given = [getattr(columns, field) for field in columns.__struct_fields__]
+        _check_size(len(given[0]), ids, limits)
+        return ScoreBody(None, given, ids, content_type)
+    _check_size(len(rows), ids, limits)
+    if len(rows) == 1:
+        return ScoreBody(msgspec.structs.astuple(rows[0]), (), ids, content_type)
+    return ScoreBody(None, list(zip(*map(msgspec.structs.astuple, rows), strict=True)), ids, content_type)
+
+
+def _check_size(n_rows: int, ids: Sequence[str] | None, limits: Limits) -> None:
+    if not 0 < n_rows <= limits.rows:
+        raise unprocessable(f"a request takes 1 to {limits.rows:,} rows, this one has {n_rows:,}")
+    if ids is not None and len(ids) != n_rows:
+        raise unprocessable(f"there are {len(ids):,} ids for {n_rows:,} rows")
+
+
+def _from_arrow(served: ServedModel, body: bytes, limits: Limits, query: bytes) -> ScoreBody:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise Problem(415, "Unsupported Media Type", "this service has no pyarrow: send JSON or MessagePack") from error
+    try:
+        _check_messages(pa, body, limits)
+        with pa.ipc.open_stream(body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        ids = _arrow_ids(table, query)
+        _check_size(table.num_rows, ids, limits)
+        return ScoreBody(None, served.batch.arrow.of(table, limits.text_length), ids, ARROW)
+    except (DataError, msgspec.ValidationError) as error:
+        raise unprocessable(str(error)) from error
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise Problem(400, "Bad Request", f"the Arrow stream cannot be read: {first_line}") from error
+
+
+def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
+    named = parse_qs(query.decode("ascii", "replace")).get("ids")
+    if not named:
+        return None
+    if named[0] not in table.schema.names:
+        raise DataError(f"column {named[0]!r} for ids is missing; the table has {table.schema.names}")
+    return msgspec.convert(table.column(named[0]).to_pylist(), list[Identifier])
+
+
+def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
+    """Refuse compressed batches, which could unfold to any size, and too many rows, before anything is read."""
+    stream = pa.BufferReader(body)
+    n_rows = 0
+    while True:
+        try:
+            message = pa.ipc.read_message(stream)
+        except EOFError:
+            break
+        batch = _record_batch(bytes(message.metadata))
+        if batch is None:
+            continue
+        length, compressed, counts = batch
+        if compressed:
+            raise DataError("compressed Arrow streams are not taken: send it without compression")
+        n_rows += length if counts else 0
+        if n_rows > limits.rows:
+            raise DataError(f"a request takes 1 to {limits.rows:,} rows, this one has {n_rows:,} or more")
+
+
+def _record_batch(metadata: bytes) -> tuple[int, bool, bool] | None:
+    """Length, whether compressed, and whether rows (not a dictionary) of a message, read from its flatbuffer."""
+    table = _Flatbuffer(metadata, struct.unpack_from("<I", metadata, 0)[0])
+    kind = table.field(1)
+    header = table.field(2)
+    if kind is None or header is None:
+        return None
+    kind_number = metadata[kind]
+    batch = table.follow(header)
+    if kind_number == _DICTIONARY_BATCH:
+        data = batch.field(1)
+        if data is None:
+            return None
+        batch = batch.follow(data)
+    elif kind_number != _RECORD_BATCH:
+        return None
+    length = batch.field(0)
+    n_rows = 0 if length is None else struct.unpack_from("<q", metadata, length)[0]
+    return n_rows, batch.field(3) is not None, kind_number == _RECORD_BATCH
+
+
+_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
+"""Kinds of message in Arrow's Message.fbs."""
+
+
+class _Flatbuffer(NamedTuple):
+    """A table of a flatbuffer."""
+
+    content: bytes
+    position: int
+
+    def field(self, number: int) -> int | None:
+        """Where a field lies, None where it is absent."""
+        vtable = self.position - struct.unpack_from("<i", self.content, self.position)[0]
+        slot = 4 + 2 * number
+        if slot >= struct.unpack_from("<H", self.content, vtable)[0]:
+            return None
+        offset = struct.unpack_from("<H", self.content, vtable + slot)[0]
+        return self.position + offset if offset else None
+
+    def follow(self, position: int) -> "_Flatbuffer":
+        """The table that a field points to."""
+        return _Flatbuffer(self.content, position + struct.unpack_from("<I", self.content, position)[0])

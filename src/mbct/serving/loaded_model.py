@@ -1,0 +1,150 @@
+"""A model made ready to serve: version, scorers, and decoders of the rows it takes."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from mbct.errors import ModelFileError
+from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import compile_masks
+from mbct.model.rules import Rule, rules_as_dicts, to_text
+from mbct.serving.batch import BatchScorer
+from mbct.serving.cache import version_of
+from mbct.serving.checked import checked_ensemble
+from mbct.serving.explanation import rules_by_node
+from mbct.serving.options import Limits
+from mbct.serving.row import RowScorer
+from mbct.serving.values import CountUnseen
+
+_PROBES = 64
+_TOLERANCE = 1e-12
+Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+
+
+@dataclass(frozen=True, eq=False)
+class Decoders:
+    """Typed decoders: what does not fit the model's columns is refused while it is read."""
+
+    json: Any
+    msgpack: Any
+    explain: Any
+
+
+class ServedModel:
+    """One version, immutable: a request that holds it is answered by it alone, whatever is swapped meanwhile."""
+
+    def __init__(
+        self,
+        content: bytes,
+        name: str = "the model file",
+        *,
+        limits: Limits | None = None,
+        count_unseen: CountUnseen | None = None,
+    ) -> None:
+        self.content = content
+        self.version = version_of(content)
+        self.loaded_at = time.time()
+        self.model = checked_ensemble(content, name)
+        masks = compile_masks(self.model)
+        self.row = RowScorer(self.model, masks=masks, count_unseen=count_unseen)
+        self.batch = BatchScorer(self.model, masks=masks)
+        self.decoders = _decoders(self.model, limits or Limits())
+        self._compare_with_reference(name)
+
+    @cached_property
+    def rule_of(self) -> dict[tuple[int, int], Rule]:
+        """Every rule by tree and node."""
+        return rules_by_node(self.model)
+
+    @cached_property
+    def rules_json(self) -> bytes:
+        """All rules, as the service answers them."""
+        return msgspec.json.encode({"model": self.version, "rules": rules_as_dicts(self.model)})
+
+    @cached_property
+    def rules_text(self) -> bytes:
+        """All trees, for people."""
+        return to_text(self.model).encode()
+
+    def description(self) -> dict[str, Any]:
+        """What a client wants to know of the model."""
+        model = self.model
+        return {
+            "model": self.version,
+            "score": model.score,
+            "pattern": model.pattern,
+            "trees": len(model.trees),
+            "rules": model.n_rules,
+            "loaded_at": self.loaded_at,
+            "features": [_feature_description(feature) for feature in model.bins.features[1:]],
+        }
+
+    def _compare_with_reference(self, name: str) -> None:
+        """Score some rows both ways: warms the kernels up, and nothing that scores wrongly goes into service."""
+        rng = np.random.default_rng(0)
+        bins = self.model.bins
+        codes = np.column_stack([rng.integers(0, feature.missing + 1, _PROBES) for feature in bins])
+        score = rng.random(_PROBES)
+        codes[:, 0] = np.searchsorted(_edges(bins[0]), score)
+        expected = self.model.calibrate_codes(codes.astype(bins.code_type), score)
+        columns = [score.tolist(), *(_raw_values(bins[j], codes[:, j].tolist()) for j in range(1, len(bins)))]
+        batch = self.batch.score_columns(columns).calibrated
+        single = [self.row.score_values(row) for row in zip(*columns, strict=True)]
+        if not (np.abs(batch - expected) <= _TOLERANCE).all() or not (np.abs(single - expected) <= _TOLERANCE).all():
+            raise ModelFileError(f"{name} is not scored as its trees say; keep the file and report this")
+
+
+def _edges(feature: Bins) -> tuple[float, ...]:
+    return feature.edges if isinstance(feature, NumberBins) else ()
+
+
+def _raw_values(feature: Bins, codes: list[int]) -> list[Any]:
+    """A raw value for each code: an interval's upper edge, a category's text, None for missing."""
+    known: Sequence[Any] = feature.values if isinstance(feature, CategoryBins) else (*feature.edges, math.inf)
+    return [None if code == feature.missing else known[code] for code in codes]
+
+
+def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
+    value_types = [_value_type(feature, limits) for feature in model.bins]
+    value_types[0] = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+    fields = [f"f{j}" for j in range(len(value_types))]
+    rename = dict(zip(fields, model.bins.names, strict=True))
+    row = msgspec.defstruct("Row", list(zip(fields, value_types, strict=True)), rename=rename, frozen=True, gc=False)
+    # Here and below, types that are made at run time, from the model's features, are no types to mypy.
+    lists = [list[value_type] for value_type in value_types]  # type: ignore[valid-type]
+    columns = msgspec.defstruct("Columns", list(zip(fields, lists, strict=True)), rename=rename, frozen=True)
+    unset = msgspec.UNSET
+    request = msgspec.defstruct(
+        "ScoreRequest",
+        [
+            ("rows", Annotated[list[row], msgspec.Meta(min_length=1)] | msgspec.UnsetType, unset),  # type: ignore[valid-type]
+            ("columns", columns | msgspec.UnsetType, unset),
+            ("ids", list[Identifier] | None, None),
+        ],
+    )
+    explained = msgspec.defstruct("ExplainRequest", [("row", row)])
+    return Decoders(msgspec.json.Decoder(request), msgspec.msgpack.Decoder(request), msgspec.json.Decoder(explained))
+
+
+def _value_type(feature: Bins, limits: Limits) -> Any:
+    if isinstance(feature, NumberBins):
+        return float | None
+    return Annotated[str, msgspec.Meta(max_length=limits.text_length)] | int | float | bool | None
+
+
+def _feature_description(feature: Bins) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
+    if isinstance(feature, CategoryBins):
+        return described | {
+            "type": feature.value_type,
+            "known_values": feature.n_values,
+            "values": feature.values[:100],
+        }
+    return described | {"low": min(feature.edges, default=None), "high": max(feature.edges, default=None)}

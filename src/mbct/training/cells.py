@@ -1,0 +1,151 @@
+"""Cells: sets of rows with equal codes and the sums that stand for them."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from mbct.errors import DataError
+from mbct.model.bins import CodeMatrix, FeatureBins
+from mbct.stats.sums import Sums
+from mbct.training.grouping import estimate_distinct, group_rows, hash_rows, prediction_bits
+from mbct.validation import FloatArray
+
+_GONE = 1e-9
+"""Relative mass below which a cell that was subtracted counts as empty."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Codes (one row a cell, one column a feature), sums, and the fingerprint of the bins that made the codes.
+
+    ``one_score`` says that the rows of every cell share one prediction, so that nothing was lost by joining them.
+    """
+
+    codes: CodeMatrix
+    sums: Sums
+    n_codes: tuple[int, ...]
+    fingerprint: str
+    one_score: bool
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def total(self) -> Sums:
+        """Sums over all cells."""
+        return self.sums.total()
+
+    def merge(self, *others: Self) -> Self:
+        """Cells of several batches, added up."""
+        for other in others:
+            self._require_same_bins(other)
+        everything = (self, *others)
+        codes = np.concatenate([cells.codes for cells in everything])
+        sums = _concatenate([cells.sums for cells in everything])
+        return self._regrouped(codes, sums)
+
+    def subtract(self, other: Self) -> Self:
+        """Take away rows that were merged in before."""
+        self._require_same_bins(other)
+        codes = np.concatenate([self.codes, other.codes])
+        left = self._regrouped(codes, _concatenate([self.sums, other.sums.scaled(-1.0)]))
+        scale = float(self.sums.count.max(initial=1.0))
+        if np.any(left.sums.count < -_GONE * scale):
+            cell = int(left.sums.count.argmin())
+            raise DataError(
+                f"cell {left.codes[cell].tolist()} would hold {left.sums.count[cell]:g} rows: "
+                "only cells that were merged before can be subtracted"
+            )
+        return left.select(left.sums.count > _GONE * scale)
+
+    def decay(self, factor: float) -> Self:
+        """Every row counts ``factor`` times, 0 < factor ≤ 1: how old days fade."""
+        if not 0.0 < factor <= 1.0:
+            raise DataError(f"factor {factor!r} must be above 0 and at most 1")
+        return replace(self, sums=self.sums.scaled(factor))
+
+    def per(self, mass: float) -> Self:
+        """All sums divided by the mass that stands for one row; multiples of it become whole numbers."""
+        return self if mass == 1.0 else replace(self, sums=self.sums.divided(mass))
+
+    def moved(self, step: FloatArray | float) -> Self:
+        """The log-odds of every row moved by a step, one for each cell or one for all; the scores stay as they are."""
+        moved = replace(self.sums, logit=self.sums.logit + self.sums.count * step)
+        return replace(self, sums=moved)
+
+    def select(self, index: np.ndarray) -> Self:
+        """The cells at ``index`` (numbers or a mask)."""
+        return type(self)(self.codes[index], self.sums.take(index), self.n_codes, self.fingerprint, self.one_score)
+
+    def canonical(self) -> Self:
+        """The same cells in the order of their content's hash, whatever order they came in."""
+        return self._regrouped(self.codes, self.sums)
+
+    def _regrouped(self, codes: CodeMatrix, sums: Sums) -> Self:
+        score = sums.pred / np.where(sums.count == 0, 1.0, sums.count) if self.one_score else None
+        group, first = group_rows(codes, score)
+        return type(self)(
+            np.ascontiguousarray(codes[first]),
+            sums.grouped(group, len(first)),
+            self.n_codes,
+            self.fingerprint,
+            self.one_score,
+        )
+
+    def _require_same_bins(self, other: Self) -> None:
+        if other.fingerprint != self.fingerprint:
+            raise DataError(
+                f"cells of bins {other.fingerprint} cannot be joined with cells of bins {self.fingerprint}: "
+                "aggregate both with the same FeatureBins"
+            )
+        if other.one_score != self.one_score:
+            raise DataError("row-level cells cannot be joined with aggregated ones: build both at the same level")
+
+
+def _concatenate(parts: list[Sums]) -> Sums:
+    return Sums(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
+
+
+Level = Literal["auto", "cell", "score", "row"]
+
+_WORTH_GROUPING = 0.5
+"""Group only if it leaves at most this share of the rows."""
+
+
+def build_cells(
+    codes: CodeMatrix,
+    y_prob: FloatArray,
+    y_true: FloatArray,
+    weight: FloatArray | None,
+    bins: FeatureBins,
+    level: Level = "auto",
+) -> Cells:
+    """Cells of rows.
+
+    ``level``: "cell" joins rows of equal codes (the paper's aggregation); "score" joins rows of equal codes and equal
+    prediction, which loses nothing, and puts them into an order of their own; "row" joins none; "auto" is "cell"
+    where that at least halves the number and "row" elsewhere.
+    """
+    weight = np.ones(len(y_prob)) if weight is None else weight
+    hashes = None
+    if level == "auto":
+        hashes = hash_rows(codes, prediction_bits(None))
+        level = "cell" if estimate_distinct(hashes) <= _WORTH_GROUPING * len(codes) else "row"
+    if level == "row":
+        return Cells(codes, Sums.of_rows(y_prob, y_true, weight), bins.n_codes, bins.fingerprint, one_score=True)
+    if level == "cell":
+        group, first = group_rows(codes, hashes=hashes)
+        sums = Sums.of_rows(y_prob, y_true, weight).grouped(group, len(first))
+        return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=False)
+    group, first = group_rows(codes, y_prob)
+    count = np.bincount(group, weight, len(first)).astype(np.float64)
+    label = np.bincount(group, weight * y_true, len(first)).astype(np.float64)
+    sums = sums_of_equal_scores(count, label, y_prob[first])
+    return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=True)
+
+
+def sums_of_equal_scores(count: FloatArray, label: FloatArray, y_prob: FloatArray) -> Sums:
+    """Sums from the two that need adding up, so that the order of rows cannot touch the others."""
+    unit = Sums.of_rows(y_prob, np.ones(len(y_prob)), np.ones(len(y_prob)))
+    return Sums(count, label, count * y_prob, count * unit.pred2, label * y_prob, count * unit.logit)

@@ -1,0 +1,322 @@
+"""Best-first growth of a binary tree by cross-fitted gain, as one kernel that lets other threads run."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix
+from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
+from mbct.training.histogram import GradientArray, add_rows, subtract
+from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
+from mbct.validation import FloatArray
+
+STEP_LIMIT = 4.0
+"""No leaf moves the log-odds by more than this before the rate is applied."""
+
+
+class HonestGrowth(NamedTuple):
+    """Leaves, shrinkage τ to the parent, least curvature of a child, rate η; ``honest`` ranks by cross-fitted gain.
+
+    ``free_values``: numbers of at most so many values are cut at a threshold or, where that gains more, into any two
+    sets: days, hours and codes of regions are numbers by their type, but what happens need not follow their order.
+    """
+
+    max_leaves: int = 15
+    tau: float = 10.0
+    min_curvature: float = 3.0
+    rate: float = 0.1
+    honest: bool = True
+    free_values: int = 32
+
+
+class _Nodes(NamedTuple):
+    """Nodes under construction, as columns; ``side`` holds each node's best cut."""
+
+    feature: IntArray
+    left: IntArray
+    step: FloatArray
+    half_step: FloatArray
+    gain: FloatArray
+    curvature: FloatArray
+    begin: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+    slot: IntArray
+    score: FloatArray
+    candidate: IntArray
+    side: npt.NDArray[np.uint8]
+
+
+class GrownTree(NamedTuple):
+    """A grown tree's arrays and the rows, with each node's range among them."""
+
+    feature: IntArray
+    table_start: npt.NDArray[np.int64]
+    table: IntArray
+    step: FloatArray
+    rows: npt.NDArray[np.int32]
+    begin: npt.NDArray[np.int64]
+    end: npt.NDArray[np.int64]
+
+
+@kernel
+def _allocate(n_nodes: int, n_codes: int) -> _Nodes:
+    return _Nodes(
+        np.full(n_nodes, -1, np.int32),
+        np.zeros(n_nodes, np.int32),
+        np.zeros(n_nodes),
+        np.zeros((n_nodes, 2)),
+        np.zeros(n_nodes),
+        np.zeros(n_nodes),
+        np.zeros(n_nodes, np.int64),
+        np.zeros(n_nodes, np.int64),
+        np.zeros(n_nodes, np.int32),
+        np.full(n_nodes, NO_SPLIT),
+        np.full(n_nodes, -1, np.int32),
+        np.zeros((n_nodes, n_codes), np.uint8),
+    )
+
+
+@kernel
+def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growth: HonestGrowth) -> None:
+    """Step of a node, its steps without each half, and its gain unsplit, from the histogram of any one feature."""
+    g = np.zeros(2)
+    h = np.zeros(2)
+    for c in range(len(histogram)):
+        for half in range(2):
+            g[half] += histogram[c, 2 * half]
+            h[half] += histogram[c, 2 * half + 1]
+    above = nodes.step[parent] if parent >= 0 else 0.0
+    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.tau)
+    nodes.step[node] = step
+    nodes.curvature[node] = h[0] + h[1]
+    if not growth.honest:
+        nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], growth.rate)
+        return
+    nodes.gain[node] = 0.0
+    for half in range(2):
+        above_half = nodes.half_step[parent, half] if parent >= 0 else 0.0
+        k = shrunk_step(g[half], h[half], above_half, growth.tau)
+        nodes.half_step[node, half] = k
+        nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], growth.rate)
+
+
+@kernel
+def _consider(
+    nodes: _Nodes,
+    node: int,
+    feature: int,
+    by_order: bool,
+    histogram: FloatArray,
+    growth: HonestGrowth,
+    scratch: npt.NDArray[np.uint8],
+) -> None:
+    """Keep the best cut of one feature, at a threshold or into any two sets, where it beats the node's best so far."""
+    score = search_feature(
+        histogram,
+        by_order,
+        growth.honest,
+        nodes.step[node],
+        nodes.half_step[node],
+        growth.tau,
+        growth.min_curvature,
+        growth.rate,
+        scratch,
+    )
+    if score <= NO_SPLIT:
+        return
+    score -= nodes.gain[node]
+    if nodes.candidate[node] < 0 or clearly_above(score, nodes.score[node]):
+        nodes.score[node] = score
+        nodes.candidate[node] = feature
+        nodes.side[node, : len(histogram)] = scratch[: len(histogram)]
+
+
+@kernel
+def _search(
+    nodes: _Nodes,
+    node: int,
+    histogram: FloatArray,
+    features: npt.NDArray[np.int64],
+    offset: npt.NDArray[np.int64],
+    ordered: npt.NDArray[np.bool_],
+    growth: HonestGrowth,
+    scratch: npt.NDArray[np.uint8],
+) -> None:
+    """Best feature and cut of a node."""
+    if nodes.curvature[node] < 2.0 * growth.min_curvature:
+        return
+    for j in features:
+        part = histogram[offset[j] : offset[j + 1]]
+        if ordered[j]:
+            _consider(nodes, node, j, True, part, growth, scratch)
+        # two values have one cut, and the last two codes stand for missing and unseen ones
+        if not ordered[j] or 2 < len(part) - 2 <= growth.free_values:
+            _consider(nodes, node, j, False, part, growth, scratch)
+
+
+@kernel
+def _most_promising(nodes: _Nodes, n_nodes: int) -> int:
+    best = -1
+    for node in range(n_nodes):
+        open_leaf = nodes.feature[node] < 0 and nodes.candidate[node] >= 0
+        if open_leaf and (best < 0 or clearly_above(nodes.score[node], nodes.score[best])):
+            best = node
+    return best
+
+
+@kernel
+def _partition(
+    nodes: _Nodes, node: int, codes: CodeMatrix, rows: npt.NDArray[np.int32], buffer: npt.NDArray[np.int32]
+) -> int:
+    """Put the node's rows of the left side first, keeping their order; returns where the right side begins.
+
+    Every row is written to both sides and counted on one: a branch that no processor can guess would cost five times
+    as much.
+    """
+    feature = np.uint64(nodes.candidate[node])
+    side = nodes.side[node]
+    write = nodes.begin[node]
+    held = 0
+    for t in range(nodes.begin[node], nodes.end[node]):
+        i = rows[t]
+        right = int(side[np.uint64(codes[np.uint64(i), feature])] != 0)
+        rows[write] = i
+        buffer[held] = i
+        write += 1 - right
+        held += right
+    rows[write : write + held] = buffer[:held]
+    return int(write)
+
+
+@kernel
+def grow_honest(
+    codes: CodeMatrix,
+    gradient: GradientArray,
+    grown_on: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    ordered: npt.NDArray[np.bool_],
+    features: npt.NDArray[np.int64],
+    growth: HonestGrowth,
+) -> GrownTree:
+    """Grow one tree on the rows ``grown_on`` by the chosen ``features``, always splitting the leaf that gains most."""
+    max_leaves = growth.max_leaves
+    rows = grown_on.copy()
+    widest = 0
+    for j in range(len(offset) - 1):
+        widest = max(widest, offset[j + 1] - offset[j])
+    nodes = _allocate(2 * max_leaves, widest)
+    histograms = np.empty((max_leaves, offset[-1], 4))
+    scratch = np.empty(widest, np.uint8)
+    buffer = np.empty(len(rows), np.int32)
+    first, last = offset[features[0]], offset[features[0] + 1]
+    nodes.end[0] = len(rows)
+    add_rows(codes, gradient, features, rows, offset, histograms[0])
+    _measure(nodes, 0, -1, histograms[0, first:last], growth)
+    if max_leaves > 1:
+        _search(nodes, 0, histograms[0], features, offset, ordered, growth, scratch)
+    n_nodes = 1
+    n_leaves = 1
+    while n_leaves < max_leaves:
+        node = _most_promising(nodes, n_nodes)
+        if node < 0 or (not growth.honest and nodes.score[node] <= 0.0):
+            break
+        middle = _partition(nodes, node, codes, rows, buffer)
+        left, right = n_nodes, n_nodes + 1
+        nodes.feature[node] = nodes.candidate[node]
+        nodes.left[node] = left
+        nodes.begin[left], nodes.end[left] = nodes.begin[node], middle
+        nodes.begin[right], nodes.end[right] = middle, nodes.end[node]
+        small = left if middle - nodes.begin[left] <= nodes.end[right] - middle else right
+        large = left + right - small
+        nodes.slot[small] = n_leaves
+        nodes.slot[large] = nodes.slot[node]
+        n_nodes += 2
+        n_leaves += 1
+        fresh, kept = histograms[nodes.slot[small]], histograms[nodes.slot[large]]
+        add_rows(codes, gradient, features, rows[nodes.begin[small] : nodes.end[small]], offset, fresh)
+        subtract(kept, fresh, features, offset)
+        for child in (left, right):
+            histogram = histograms[nodes.slot[child]]
+            _measure(nodes, child, node, histogram[first:last], growth)
+            if n_leaves < max_leaves:
+                _search(nodes, child, histogram, features, offset, ordered, growth, scratch)
+    return _freeze(nodes, n_nodes, rows, offset)
+
+
+@kernel
+def _freeze(nodes: _Nodes, n_nodes: int, rows: npt.NDArray[np.int32], offset: npt.NDArray[np.int64]) -> GrownTree:
+    size = 0
+    for node in range(n_nodes):
+        if nodes.feature[node] >= 0:
+            size += offset[nodes.feature[node] + 1] - offset[nodes.feature[node]]
+    table = np.empty(size, np.int32)
+    start = np.zeros(n_nodes, np.int64)
+    filled = 0
+    for node in range(n_nodes):
+        j = nodes.feature[node]
+        start[node] = filled
+        if j < 0:
+            continue
+        for c in range(offset[j + 1] - offset[j]):
+            side = nodes.side[node, c]
+            table[filled] = STOP if side == 2 else nodes.left[node] + side
+            filled += 1
+    step = np.minimum(np.maximum(nodes.step[:n_nodes], -STEP_LIMIT), STEP_LIMIT)
+    return GrownTree(
+        nodes.feature[:n_nodes].copy(),
+        start,
+        table,
+        step,
+        rows,
+        nodes.begin[:n_nodes].copy(),
+        nodes.end[:n_nodes].copy(),
+    )
+
+
+@kernel
+def settle_rows(
+    tree: GrownTree,
+    step: FloatArray,
+    gradient: GradientArray,
+    count: FloatArray,
+    label: FloatArray,
+    log_odds: FloatArray,
+) -> FloatArray:
+    """Move the rows a tree was grown on by their leaf's step; returns count, label and prediction sums of each node.
+
+    Σq needs no logarithm: it is Σy − G.
+    """
+    n_nodes = len(tree.feature)
+    sums = np.zeros((n_nodes, 3))
+    for node in range(n_nodes - 1, -1, -1):
+        if tree.feature[node] < 0:
+            mass = 0.0
+            positives = 0.0
+            predicted = 0.0
+            for t in range(tree.begin[node], tree.end[node]):
+                i = np.uint64(tree.rows[t])
+                mass += count[i]
+                positives += label[i]
+                predicted += label[i] - gradient[i, 0] - gradient[i, 2]
+                log_odds[i] += step[node]
+            sums[node, 0], sums[node, 1], sums[node, 2] = mass, positives, predicted
+        else:
+            left = tree.table[tree.table_start[node] : _table_end(tree, node)].max() - 1
+            sums[node] = sums[left] + sums[left + 1]
+    return sums
+
+
+@kernel
+def _table_end(tree: GrownTree, node: int) -> int:
+    for later in range(node + 1, len(tree.feature)):
+        if tree.table_start[later] > tree.table_start[node]:
+            return int(tree.table_start[later])
+    return len(tree.table)
+
+
+def frozen_tree(tree: GrownTree, step: FloatArray, sums: FloatArray) -> CalibrationTree:
+    """The grown tree as plain data, with the steps that are applied and the sums of its nodes."""
+    columns = (rounded(sums[:, column]) for column in range(3))
+    return CalibrationTree(tree.feature, tree.table_start, tree.table, step, *columns)

@@ -1,0 +1,46 @@
+"""Masks find the stop that walking finds, bit for bit, for trees of any width."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import random_bins, random_model, random_tree
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import compile_masks
+
+
+def random_codes(model, seed, n_rows=400):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(0, n, n_rows) for n in model.bins.n_codes]).astype(model.bins.code_type)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), pattern=st.sampled_from(["odds", "linear"]), n_trees=st.integers(1, 8))
+def test_masks_equal_walking_exactly(seed, pattern, n_trees):
+    model = random_model(seed, pattern, n_trees)
+    codes = random_codes(model, seed)
+    np.testing.assert_array_equal(compile_masks(model).total_step(codes), model.walked_step(codes))
+
+
+@pytest.mark.parametrize("max_nodes", [3, 20, 60, 100, 400])
+def test_wide_trees_take_several_words(max_nodes):
+    rng = np.random.default_rng(max_nodes)
+    bins = random_bins(rng, 6)
+    trees = tuple(random_tree(rng, bins, "odds", max_nodes) for _ in range(4))
+    model = CalibrationEnsemble("score", "odds", bins, trees)
+    masks = compile_masks(model)
+    codes = random_codes(model, 1, 2000)
+    np.testing.assert_array_equal(masks.total_step(codes), model.walked_step(codes))
+    if max_nodes == 400:
+        assert masks.words.shape[1] > len(trees)
+
+
+def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(monkeypatch):
+    rng = np.random.default_rng(5)
+    bins = random_bins(rng, 6)
+    model = CalibrationEnsemble("score", "odds", bins, (random_tree(rng, bins, "odds", 3000),))
+    assert len(model.trees[0].leaves) > 4 * 64
+    monkeypatch.setattr("mbct.model.ensemble.compile_masks", lambda _: pytest.fail("built in vain"))
+    codes = random_codes(model, 2, 3000)
+    np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))

@@ -1,0 +1,216 @@
+"""Following a file and a Redis pointer: good models come in, bad ones do not, the old one never leaves."""
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from builders import random_model
+from mbct.errors import StorageError
+from mbct.files import write_atomically
+from mbct.model.file import dump_document
+from mbct.serving.cache import ModelCache, version_of
+from mbct.serving.model_watcher import FileSource, Follower, RedisSource
+
+
+def damaged_models(content):
+    """Contents that must be refused, with a word of the reason."""
+    good = json.loads(content)
+
+    def changed(change):
+        copy = json.loads(content)
+        change(copy["state"]["model"])
+        return json.dumps(copy).encode()
+
+    def set_step(model, value):
+        model["trees"][0]["step"][0] = value
+
+    inner = next(i for i, kids in enumerate(good["state"]["model"]["trees"][0]["children"]) if kids)
+    return {
+        "empty": (b"", "damaged"),
+        "cut short": (content[: len(content) // 2], "damaged"),
+        "foreign": (b'{"a": 1}', "not a calibrator"),
+        "no model": (json.dumps({**good, "state": {}}).encode(), "no model"),
+        "another method": (json.dumps({**good, "method": "platt"}).encode(), "platt"),
+        "step not finite": (changed(lambda m: set_step(m, float("nan"))), "not finite"),
+        "step a word": (changed(lambda m: set_step(m, "high")), "damaged"),
+        "edges fall": (changed(lambda m: m["features"][0]["edges"].reverse()), "do not rise"),
+        "name twice": (changed(lambda m: m["features"].append(m["features"][1])), "name repeats"),
+        "child before parent": (changed(lambda m: m["trees"][0]["children"][inner][0].__setitem__(0, 0)), "children"),
+        "no children": (changed(lambda m: m["trees"][0]["children"].__setitem__(inner, None)), "must have children"),
+        "feature beyond": (changed(lambda m: m["trees"][0]["feature"].__setitem__(inner, 99)), "damaged"),
+        "score is a word": (changed(lambda m: m["features"][0].update(kind="category", values=[], type="string")), ""),
+        "pattern": (changed(lambda m: m.update(pattern="cubic")), "cubic"),
+    }
+
+
+@pytest.fixture
+def follower(model_file):
+    made = Follower(FileSource(model_file), poll_seconds=0.02)
+    yield made
+    made.stop()
+
+
+def test_a_replaced_file_is_swapped_in(follower, model_file, content, eventually):
+    follower.start()
+    assert follower.current.version == version_of(content(random_model(1, n_trees=4)))
+    for seed in range(2, 6):
+        write_atomically(model_file, content(random_model(seed)))
+        expected = version_of(content(random_model(seed)))
+        eventually(lambda expected=expected: follower.current.version == expected, what="the swap")
+    assert follower.health.swaps == 4
+
+
+DAMAGES = sorted(damaged_models(dump_document({"method": "mbct", "state": {"model": random_model(1).to_dict()}})))
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_bad_model_is_refused_and_the_old_one_serves(follower, model_file, kind, caplog):
+    follower.start()
+    before = follower.current
+    damage, word = damaged_models(model_file.read_bytes())[kind]
+    write_atomically(model_file, damage)
+    with caplog.at_level(logging.ERROR, "mbct.serving"):
+        follower.look()
+        follower.look()
+    assert follower.current is before
+    assert follower.health.refused == 1
+    assert word in follower.health.problem
+    assert len(caplog.messages) == 1
+    assert f"model {before.version} keeps serving" in caplog.messages[0]
+
+
+def test_a_file_that_vanishes_and_returns(follower, model_file, content, caplog):
+    follower.start()
+    before = follower.current
+    model_file.unlink()
+    with caplog.at_level(logging.INFO, "mbct.serving"):
+        follower.look()
+        follower.look()
+        assert follower.current is before
+        assert not follower.health.source_up
+        write_atomically(model_file, content(random_model(9)))
+        follower.look()
+    assert follower.health.problem is None
+    assert follower.current.version == version_of(content(random_model(9)))
+    assert sum("cannot read" in message for message in caplog.messages) == 1
+
+
+def test_redis_pointer_is_followed_through_its_death(redis_server, content, eventually, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "mbct.serving")
+    with ModelCache(redis_server.url) as cache:
+        first = cache.publish(content(random_model(1)))
+        copy = tmp_path / "last-good.json"
+        follower = Follower(RedisSource(ModelCache(redis_server.url, timeout=1)), poll_seconds=0.1, last_good=copy)
+        follower.start()
+        try:
+            assert follower.current.version == first
+            assert version_of(copy.read_bytes()) == first
+            redis_server.kill()
+            eventually(lambda: not follower.health.source_up, what="noticing")
+            assert follower.current.version == first
+            assert "cannot be reached" in follower.health.problem
+            redis_server.start()
+            eventually(lambda: follower.health.source_up, what="recovery")
+            second = cache.publish(content(random_model(2)))
+            eventually(lambda: follower.current.version == second, what="the swap")
+            cache._client.set("mbct:{default}:current", "deadbeef")
+            eventually(lambda: follower.health.problem, what="the dangling pointer")
+            assert follower.current.version == second
+            cache.rollback(to=first)
+            eventually(lambda: follower.current.version == first, what="the rollback")
+        finally:
+            follower.stop()
+
+
+def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, eventually):
+    with ModelCache(redis_server.url) as cache:
+        cache.publish(content(random_model(1)))
+        follower = Follower(RedisSource(ModelCache(redis_server.url)), poll_seconds=20)
+        follower.start()
+        try:
+            eventually(lambda: cache._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing")
+            second = cache.publish(content(random_model(2)))
+            eventually(lambda: follower.current.version == second, seconds=5, what="the swap")
+            cache.rollback()
+            eventually(lambda: follower.current.version != second, seconds=5, what="the rollback")
+        finally:
+            cache.publish(content(random_model(3)))
+            follower.stop()
+
+
+def test_corrupt_content_in_redis_is_refused(redis_server, content, caplog):
+    with ModelCache(redis_server.url) as cache:
+        good = cache.publish(content(random_model(1)))
+        follower = Follower(RedisSource(ModelCache(redis_server.url)))
+        follower.look()
+        bad = cache.publish(content(random_model(2)))
+        cache._client.hset(f"mbct:{{default}}:model:{bad}", "content", b"{}")
+        follower.look()
+        assert follower.current.version == good
+        assert f"version {bad}" in follower.health.problem
+        assert "keeps serving" in caplog.text
+        follower.stop()
+
+
+def test_without_redis_the_last_good_copy_serves(content, tmp_path, caplog):
+    pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
+    copy = tmp_path / "last-good.json"
+    copy.write_bytes(content(random_model(1)))
+    follower = Follower(RedisSource(ModelCache("redis://127.0.0.1:1")), poll_seconds=0.05, last_good=copy)
+    follower.start()
+    try:
+        assert follower.current.version == version_of(content(random_model(1)))
+        assert not follower.health.source_up
+        assert "until its source is back" in caplog.text
+    finally:
+        follower.stop()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 kB, where mounting is allowed."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True)
+    if mount.returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_the_old_file_and_the_service_goes_on(small_disk, model_file, content, caplog):
+    copy = small_disk / "last-good.json"
+    follower = Follower(FileSource(model_file), last_good=copy)
+    follower.look()
+    kept = copy.read_bytes()
+    (small_disk / "filler").write_bytes(b"x" * (60_000 - len(kept)))
+    larger = content(random_model(2, n_trees=60))
+    assert len(larger) > 10_000
+    with pytest.raises(StorageError, match="No space left"):
+        write_atomically(copy, larger)
+    write_atomically(model_file, larger)
+    follower.look()
+    assert follower.current.version == version_of(larger)
+    assert copy.read_bytes() == kept
+    assert {path.name for path in small_disk.iterdir()} == {"filler", "last-good.json"}
+    assert "No space left" in caplog.text
+    follower.stop()
+
+
+def test_a_size_limit_on_files_is_such_a_disk_too(model_file, content, tmp_path):
+    """The same without root: the kernel refuses to write beyond a limit."""
+    larger = tmp_path / "larger.json"
+    larger.write_bytes(content(random_model(2, n_trees=60)))
+    code = (
+        "import resource, signal, sys; from mbct.files import write_atomically; from pathlib import Path; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)); "
+        "write_atomically(sys.argv[1], Path(sys.argv[2]).read_bytes())"
+    )
+    before = model_file.read_bytes()
+    done = subprocess.run([sys.executable, "-c", code, str(model_file), str(larger)], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "the file that was there is unchanged" in done.stderr
+    assert model_file.read_bytes() == before

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+
+from builders import random_model
+from mbct.errors import DataError
+from mbct.stats.logodds import logit
+from mbct.store.gate import compare_on_cells, log_odds_of_cells, metrics_of_cells
+from mbct.training.cells import build_cells
+
+
+def _rows(model, n=400):
+    rng = np.random.default_rng(3)
+    codes = np.column_stack([rng.integers(0, k, n) for k in model.bins.n_codes]).astype(model.bins.code_type)
+    y_prob = rng.uniform(0.01, 0.6, n)
+    y_true = (rng.random(n) < y_prob).astype(float)
+    return codes, y_prob, y_true
+
+
+@pytest.mark.parametrize("pattern", ["odds", "linear"])
+def test_cells_of_one_score_are_judged_as_their_rows(pattern: str) -> None:
+    model = random_model(1, pattern)
+    codes, y_prob, y_true = _rows(model)
+    cells = build_cells(codes, y_prob, y_true, None, model.bins, "row")
+    calibrated = np.clip(model.calibrate_codes(codes, y_prob), 1e-9, 1 - 1e-9)
+    found = metrics_of_cells(log_odds_of_cells(model, cells), cells)
+    loss = -np.mean(y_true * np.log(calibrated) + (1 - y_true) * np.log1p(-calibrated))
+    assert found.log_loss == pytest.approx(loss, rel=1e-9)
+    assert found.prediction_ratio == pytest.approx(calibrated.sum() / y_true.sum(), rel=1e-6)
+    gain = compare_on_cells(log_odds_of_cells(None, cells), log_odds_of_cells(model, cells), cells)
+    by_row = -(y_true * np.log(y_prob) + (1 - y_true) * np.log1p(-y_prob))
+    by_row += y_true * np.log(calibrated) + (1 - y_true) * np.log1p(-calibrated)
+    assert gain.gain == pytest.approx(by_row.mean(), rel=1e-7)
+    assert gain.error == pytest.approx(by_row.std() / np.sqrt(len(by_row)), rel=1e-7)
+
+
+def test_a_model_without_trees_changes_nothing() -> None:
+    model = random_model(1).with_trees(())
+    codes, y_prob, y_true = _rows(model)
+    cells = build_cells(codes, y_prob, y_true, None, model.bins, "row")
+    np.testing.assert_allclose(log_odds_of_cells(model, cells), logit(y_prob), rtol=1e-12)
+
+
+def test_cells_of_other_bins_are_refused() -> None:
+    model, other = random_model(1), random_model(2)
+    cells = build_cells(*_rows(model), None, model.bins, "cell")
+    with pytest.raises(DataError, match=f"fitted on bins {other.bins.fingerprint}"):
+        log_odds_of_cells(other, cells)

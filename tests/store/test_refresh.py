@@ -1,0 +1,162 @@
+"""A simulated fortnight: the bias moves, refreshes follow it, and a worse model is never promoted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import mbct
+from mbct import CellStore, MBCTCalibrator, engines
+from mbct.calibrators.persistence import loads
+from mbct.errors import DataError, ParameterError, StorageError
+from mbct.model.bins import FeatureBins
+from mbct.stats.logodds import logit, sigmoid
+from mbct.store import ModelShelf
+
+FAST = {"max_trees": 20, "n_folds": 3}
+
+
+def _day(number: int, shift: float, n: int = 4000) -> pl.DataFrame:
+    """Rows of one day; site "b" is biased by ``shift`` in log-odds."""
+    rng = np.random.default_rng(number)
+    site = rng.choice(["a", "b", "c"], n)
+    p = rng.beta(1.0, 4.0, n).round(3)
+    y = (rng.random(n) < sigmoid(logit(p) + shift * (site == "b"))).astype(int)
+    return pl.DataFrame({"p": p, "site": site, "y": y})
+
+
+def _store(folder: Path, shifts: list[float]) -> tuple[CellStore, FeatureBins]:
+    store = CellStore(folder)
+    bins = engines.fit_bins(_day(0, shifts[0]), score="p", label="y")
+    for number, shift in enumerate(shifts):
+        _append(store, bins, number, shift)
+    return store, bins
+
+
+def _append(store: CellStore, bins: FeatureBins, number: int, shift: float) -> None:
+    cells = engines.aggregate(_day(number, shift), bins, label="y")
+    store.append(cells, bins, day=f"2024-05-{number + 1:02d}", batch=f"day {number}")
+
+
+def test_refresh_follows_a_bias_that_moves(tmp_path: Path) -> None:
+    store, bins = _store(tmp_path / "store", [1.0, 1.0, 1.0])
+    first = mbct.refresh(store, MBCTCalibrator(**FAST))
+    assert first.promoted
+    assert "better" in first.reason
+    assert first.previous is None
+    assert first.metrics["candidate"].log_loss < first.metrics["uncalibrated"].log_loss
+    assert abs(first.metrics["candidate"].prediction_ratio - 1.0) < 0.1
+    for number in (3, 4, 5):
+        _append(store, bins, number, -1.0)
+    second = mbct.refresh(store, half_life=1.0)
+    assert second.promoted
+    assert second.previous == first.candidate
+    shelf = ModelShelf(store)
+    assert shelf.in_service() == second.candidate != first.candidate
+    # The refit took over the parameters of the model in service.
+    assert loads(shelf.read(second.candidate)).get_params()["n_folds"] == 3
+
+
+def test_a_worse_model_is_not_promoted(tmp_path: Path) -> None:
+    store, bins = _store(tmp_path / "store", [1.0, 1.0, 1.0])
+    first = mbct.refresh(store, MBCTCalibrator(**FAST))
+    _append(store, bins, 3, -2.0)
+    _append(store, bins, 4, 1.0)
+    # Fitted on nothing but the strange day, judged on a usual one.
+    second = mbct.refresh(store, days=1)
+    assert not second.promoted
+    assert second.reason.startswith("worse than what is in service")
+    assert second.comparison.p_worse < 0.01
+    assert ModelShelf(store).in_service() == second.in_service == first.candidate
+
+
+def test_an_equal_model_is_promoted_unless_better_is_required(tmp_path: Path) -> None:
+    store, _ = _store(tmp_path / "store", [1.0, 1.0, 1.0, 1.0])
+    first = mbct.refresh(store, MBCTCalibrator(**FAST), holdout="2024-05-03")
+    again = mbct.refresh(store, require="better", holdout="2024-05-03")
+    assert again.candidate == first.candidate  # the same cells and parameters give the same bytes
+    assert not again.promoted
+    assert "no difference" in again.reason
+    assert mbct.refresh(store, holdout="2024-05-03").promoted
+
+
+def test_the_record_can_be_audited(tmp_path: Path) -> None:
+    store, _ = _store(tmp_path / "store", [1.0, 1.0, 1.0])
+    done = mbct.refresh(store, MBCTCalibrator(**FAST), days=2, half_life=2.0)
+    content = json.loads((tmp_path / "store" / "records" / f"{done.record:010d}.json").read_text())["body"]
+    assert content["decision"] == "promoted"
+    assert content["in_service"] == content["candidate"] == done.candidate
+    assert content["training"]["first_day"] == "2024-05-01"
+    assert content["training"]["last_day"] == "2024-05-02"
+    assert content["training"]["half_life"] == 2.0
+    assert list(content["training"]["batches"]) == ["day 0", "day 1"]
+    assert content["holdout"]["rows"] == 4000
+    assert content["metrics"]["candidate"]["log_loss"] == done.metrics["candidate"].log_loss
+    assert content["comparison"]["z"] == done.comparison.z
+    assert content["parameters"]["max_trees"] == 20
+    assert content["mbct"] == mbct.__version__
+
+
+def test_roll_back_to_any_earlier_model(tmp_path: Path) -> None:
+    store, bins = _store(tmp_path / "store", [1.0, 1.0, 1.0])
+    first = mbct.refresh(store, MBCTCalibrator(**FAST))
+    _append(store, bins, 3, -1.0)
+    _append(store, bins, 4, -1.0)
+    second = mbct.refresh(store, days=1)
+    shelf = ModelShelf(store)
+    assert shelf.in_service() == second.candidate
+    assert shelf.roll_back(reason="complaints") == first.candidate
+    assert shelf.in_service() == first.candidate
+    assert shelf.roll_back() == second.candidate
+    assert shelf.roll_back(first.candidate) == first.candidate
+    assert [record["decision"] for record in shelf.records()] == ["promoted", "promoted", *["rolled back"] * 3]
+    assert shelf.records()[2]["reason"] == "complaints"
+    with pytest.raises(DataError, match=rf"no model 'x'.*{first.candidate}"):
+        shelf.roll_back("x")
+    model = tmp_path / "store" / "models" / f"{second.candidate}.json"
+    model.write_bytes(model.read_bytes()[:-20])
+    with pytest.raises(ValueError, match="truncated or was changed"):
+        shelf.roll_back(second.candidate)
+    assert shelf.in_service() == first.candidate
+
+
+def test_two_refreshes_at_once_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    store, _ = _store(tmp_path / "store", [1.0, 1.0])
+    shelf = ModelShelf(store)
+    mbct.refresh(store, MBCTCalibrator(**FAST))
+    with pytest.raises(StorageError, match="another record was written"):
+        shelf.record(0, "promoted", None, {})
+
+
+def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
+    store, bins = _store(tmp_path / "store", [1.0, 1.0])
+    fitted = MBCTCalibrator(**FAST).fit_cells(store.window().cells, bins)
+    fitted.save(tmp_path / "model.json")
+    model = ModelShelf(store).promote((tmp_path / "model.json").read_bytes(), "first")
+    assert ModelShelf(store).in_service() == model
+    with pytest.raises(DataError, match="nothing to roll back to"):
+        ModelShelf(store).roll_back()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"holdout": "2024-05-09"}, DataError, "holdout day 2024-05-09 has no cells; the store holds 2024-05-01 to"),
+        ({"holdout": "2024-05-01"}, DataError, "no day before the holdout"),
+        ({"require": "nice"}, ParameterError, "require='nice'"),
+        ({"level": 0.7}, ParameterError, "level=0.7"),
+        ({"calibrator": MBCTCalibrator(score="q")}, DataError, "not of score='q'"),
+        ({"calibrator": MBCTCalibrator(features=["q"])}, DataError, "the cells are coded by"),
+    ],
+)
+def test_impossible_refreshes_are_refused(tmp_path: Path, arguments, error, message) -> None:
+    store, _ = _store(tmp_path / "store", [1.0, 1.0])
+    with pytest.raises(error, match=message):
+        mbct.refresh(store, **arguments)
+
+
+def test_an_empty_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no cells"):
+        mbct.refresh(CellStore(tmp_path / "store"))

@@ -1,0 +1,92 @@
+import numpy as np
+import pytest
+
+import mbct.training.paper.node_order as node_order
+from mbct.stats.sums import Sums
+from mbct.training.cells import Cells
+from mbct.training.paper.histogram import N_SUMS, CellSource
+
+N_CODES = (6, 9)
+
+
+def _cells(*, rows: bool, n: int = 4000) -> Cells:
+    """Rows of one label each, or cells that were joined from several."""
+    rng = np.random.default_rng(2)
+    codes = np.column_stack([rng.integers(0, k, n) for k in N_CODES]).astype(np.uint8)
+    p, y, w = rng.random(n), rng.integers(0, 2, n).astype(float), rng.integers(1, 4, n).astype(float)
+    sums = Sums.of_rows(p, y, w)
+    if not rows:
+        sums = sums + Sums.of_rows(rng.random(n), 1.0 - y, w)
+    return Cells(codes, sums, N_CODES, "bins", one_score=rows)
+
+
+def _expected(cells: Cells, factor: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    moved = cells.sums.multiplied(factor)
+    out = []
+    for j, k in enumerate(N_CODES):
+        for code in range(k):
+            of_code = moved.take(chosen & (cells.codes[:, j] == code)).total()
+            out.append([of_code.count, of_code.label, of_code.pred, of_code.pred2, of_code.pred_label])
+    return np.array(out)
+
+
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments so short, and threads so soon, that few cells need many of both."""
+    monkeypatch.setattr(node_order, "_SEGMENT", 64)
+    monkeypatch.setattr(node_order, "_CELLS_A_CODE", 0)
+    monkeypatch.setattr(node_order, "_WORTH_THREADS", 0)
+
+
+@pytest.mark.usefixtures("in_pieces")
+@pytest.mark.parametrize("rows", [True, False])
+def test_sums_and_multiplications_are_those_of_plain_loops(rows: bool) -> None:
+    cells = _cells(rows=rows)
+    source = CellSource(cells, 2)
+    assert source.cells.n_sums == (2 if rows else N_SUMS)
+    everything, factor = np.ones(len(cells), bool), np.ones(len(cells))
+    np.testing.assert_allclose(source.level_sums([0])[0], _expected(cells, factor, everything), rtol=1e-12)
+    table = np.array([2, -1, 1, 1, 2, 2], np.int32)
+    source.move(np.array([0, -1, -1], np.int32), np.zeros(3, np.int64), table)
+    node = np.maximum(table, 0)[cells.codes[:, 0]]
+    for v, found in enumerate(source.level_sums([0, 1, 2])):
+        np.testing.assert_allclose(found, _expected(cells, factor, node == v), rtol=1e-12)
+    multiplier = np.array([0.5, 2.0, 3.0])
+    source.multiply(multiplier)
+    np.testing.assert_allclose(source.level_sums([0])[0], _expected(cells, multiplier[node], everything), rtol=1e-12)
+
+
+@pytest.mark.usefixtures("in_pieces")
+@pytest.mark.parametrize("rows", [True, False])
+def test_cells_that_were_sent_but_not_asked_for_are_multiplied_by_their_child(rows: bool) -> None:
+    cells = _cells(rows=rows)
+    source = CellSource(cells, 1)
+    table = np.array([1, 2, -1, 1, 2, 1, 2, 1, -1], np.int32)
+    source.move(np.array([1, -1, -1], np.int32), np.zeros(3, np.int64), table)
+    multiplier = np.array([1.0, 4.0, 0.25])
+    source.multiply(multiplier)
+    factor = multiplier[np.maximum(table, 0)[cells.codes[:, 1]]]
+    np.testing.assert_allclose(
+        source.level_sums([0])[0], _expected(cells, factor, np.ones(len(cells), bool)), rtol=1e-12
+    )
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_threads_do_not_reach_the_bits() -> None:
+    answers = []
+    for n_threads in (1, 2, 4):
+        source = CellSource(_cells(rows=True), n_threads)
+        table = np.array([1, 2, 1, 2, 1, 2], np.int32)
+        source.move(np.array([0, -1, -1], np.int32), np.zeros(3, np.int64), table)
+        answers.append(source.level_sums([1, 2]).tobytes())
+    assert len(set(answers)) == 1
+
+
+def test_many_codes_make_long_segments() -> None:
+    """Each segment has a histogram of its own: those of a column of many values must not fill the memory."""
+    n, n_codes = 400_000, (100_000,)
+    codes = np.zeros((n, 1), np.uint32)
+    ones = np.ones(n)
+    source = CellSource(Cells(codes, Sums.of_rows(0.5 * ones, ones, ones), n_codes, "bins", one_score=True), 2)
+    assert source.level_sums([0])[0, 0, 0] == n
+    assert len(source.histograms) == 1

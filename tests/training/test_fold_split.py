@@ -1,0 +1,27 @@
+"""Cells spread over folds: unit by unit where they hold many rows, whole where each is one."""
+
+import numpy as np
+import pytest
+
+from mbct.training.fold_split import half_of, thin
+
+
+def spread(count, label, **how):
+    return thin(np.asarray(count, dtype=float), np.asarray(label, dtype=float), n_folds=5, seed=3, **how)
+
+
+@pytest.mark.parametrize("weight", [0.3, 1.0, 1.5, 1.99])
+def test_a_row_of_weight_below_two_is_in_one_place(weight):
+    label = np.where(np.arange(500) % 2 == 0, weight, 0.0)
+    parts = spread(np.full(500, weight), label)
+    assert np.array_equal(parts.cell, np.arange(500))
+    for i in range(500):
+        assert half_of(weight, np.uint64(7), i, 0) in (0.0, weight)
+
+
+def test_whole_cells_are_in_one_place():
+    count = np.full(500, 6.0)
+    parts = spread(count, np.where(np.arange(500) % 3 == 0, 6.0, 0.0), whole=True)
+    assert np.array_equal(parts.cell, np.arange(500))
+    assert np.array_equal(parts.count, count)
+    assert np.bincount(parts.fold) == pytest.approx(100, rel=0.3)
