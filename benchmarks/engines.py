@@ -50,7 +50,7 @@ def step_bins(path: Path, limit: str) -> dict[str, Any]:
     """Fit the bins and keep them for the next steps."""
     from mbct.data import fit_bins, open_source
 
-    bins = fit_bins(_source(open_source, path, limit), score="p", label="y", categorical="all")
+    bins = fit_bins(_source(open_source, path, limit), score_column="p", label="y", categorical="all")
     path.with_suffix(".bins.json").write_text(json.dumps(bins.to_list()))
     return {"codes": sum(bins.n_codes)}
 
@@ -152,8 +152,8 @@ def growth(folder: Path) -> list[dict[str, Any]]:
         base = HistGradientBoostingClassifier(random_state=0).fit(coded[:fifth], rows[label][:fifth])
         rest = rows[fifth:].assign(p=base.predict_proba(coded[fifth:])[:, 1])
         for bins_of in (8, 32, 128):
-            options = BinningOptions(number_bins=bins_of, score_bins=bins_of)
-            bins = fit_bins(rest, score="p", label=label, options=options)
+            options = BinningOptions(numeric_bins=bins_of, score_bins=bins_of)
+            bins = fit_bins(rest, score_column="p", label=label, options=options)
             for share in (64, 16, 4, 2, 1):
                 part = rest[: len(rest) // share]
                 cells = len(aggregate(part, bins, label=label))

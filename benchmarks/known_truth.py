@@ -96,7 +96,7 @@ def harm(part: str, seed: int) -> Iterator[dict[str, Any]]:
     weight = None
     if part == "weights":
         fitting, label, weight = weighted(seed, fitting, label)
-    model = MBCTCalibrator(score="score", random_state=seed).fit(fitting, label, sample_weight=weight)
+    model = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label, sample_weight=weight)
     p = model.calibrate(judging)
     difference = row_losses(p, y) - row_losses(fresh, y)
     expected = fresh * (np.log(fresh) - np.log(p)) + (1 - fresh) * (np.log1p(-fresh) - np.log1p(-p))
@@ -118,7 +118,7 @@ def truth(seed: int, methods: list[str]) -> Iterator[dict[str, Any]]:
     judging, fresh = biased_base(seed, FRESH_ROWS, 1)
     for method in methods:
         if method == "mbct":
-            p = MBCTCalibrator(score="score", random_state=seed).fit(fitting, label).calibrate(judging)
+            p = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label).calibrate(judging)
         else:
             p = fit_and_calibrate(method, fitting, label, judging, seed)
         yield {"part": "truth", "seed": seed, "method": method, "tce": float(np.sqrt(np.mean((p - fresh) ** 2)))}

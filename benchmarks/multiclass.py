@@ -78,10 +78,10 @@ def measure(name: str, seed: int) -> list[dict[str, Any]]:
     fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
     y, p_fit, p_judge = label[part == 1], scores[part == 1], scores[part == 2]
     predictions = {"base": p_judge, "temperature": temperature(p_fit, code[part == 1], p_judge)}
-    dirichlet = DirichletCalibrator(score=names, classes=classes.tolist()).fit(fitting[names], y)
+    dirichlet = DirichletCalibrator(score_column=names, classes=classes.tolist()).fit(fitting[names], y)
     predictions["dirichlet"] = dirichlet.calibrate(judging[names])
     for coupling in ("one-vs-rest", "joint"):
-        model = MulticlassCalibrator(score=names, coupling=coupling, classes=classes.tolist(), random_state=seed)
+        model = MulticlassCalibrator(score_column=names, coupling=coupling, classes=classes.tolist(), random_state=seed)
         predictions[f"mbct, {coupling}"] = model.fit(fitting, y).calibrate(judging)
     judged = code[part == 2]
     best = losses(predictions["mbct, joint"], judged)

@@ -116,7 +116,7 @@ def fit_and_calibrate(
         return _lightgbm_folds(fitting, label, judging, seed)
     options = {"random_state": seed} if method == "lightgbm" else {}
     columns = list(fitting) if method == "lightgbm" else ["score"]
-    calibrator = make(method, score="score", **options)
+    calibrator = make(method, score_column="score", **options)
     return np.asarray(calibrator.fit(fitting[columns], label).calibrate(judging[columns]))
 
 
@@ -125,7 +125,7 @@ def mbct_sizes(
 ) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
     """Predictions of the default preset in its three sizes, which share one growth; what each cost and holds."""
     started = time.perf_counter()
-    calibrator = MBCTCalibrator(score="score", random_state=seed)
+    calibrator = MBCTCalibrator(score_column="score", random_state=seed)
     bins, cells = calibrator._cells(training_data(fitting, label, None, None, "score"))
     ordered = tuple(feature.ordered for feature in bins)
     whole = boost_honest(cells, ordered, HonestOptions(seed=seed), calibrator._threads())
@@ -149,7 +149,7 @@ def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFr
     total = np.zeros(len(judging))
     for k in range(5):
         rows = fold != k
-        calibrator = make("lightgbm", score="score", random_state=seed + k)
+        calibrator = make("lightgbm", score_column="score", random_state=seed + k)
         p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(judging)
         p = np.clip(p, 1e-9, 1 - 1e-9)
         total += np.log(p / (1 - p)) / 5

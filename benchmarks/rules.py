@@ -25,7 +25,7 @@ STAGES = (1, 2, 4, 8, 16, 32, 64, 96)
 def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     """Log loss of the base, of the full ensemble, and of each smaller model."""
     (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
-    model = MBCTCalibrator(score="score", size="full").fit(fitting, label)
+    model = MBCTCalibrator(score_column="score", model_size="full").fit(fitting, label)
     full = model.model_
     bins, cells = model._cells(training_data(fitting, label, None, None, "score"))
     ordered = tuple(feature.ordered for feature in bins)
@@ -74,7 +74,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
         axis.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
     axes[0, 0].legend(frameon=False, fontsize=9)
     figure.supylabel("kept of the held-out gain", fontsize=10)
-    figure.supxlabel("rules (white: the full ensemble; dotted: size='compact')", fontsize=10)
+    figure.supxlabel("rules (white: the full ensemble; dotted: model_size='compact')", fontsize=10)
     figure.savefig(path, metadata={"Date": None})
 
 

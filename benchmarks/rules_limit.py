@@ -57,7 +57,9 @@ def in_tables(
 def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     """What the full ensemble gains on the judging rows, and what tables and the compact size keep of it."""
     (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
-    full, compact = (MBCTCalibrator(score="score", size=size).fit(fitting, label) for size in ("full", "compact"))
+    full, compact = (
+        MBCTCalibrator(score_column="score", size=size).fit(fitting, label) for size in ("full", "compact")
+    )
     codes = [encode(read_columns(rows), full.model_.bins, rows["score"].to_numpy()) for rows in (fitting, judging)]
     log_odds = [logit(rows["score"].to_numpy()) for rows in (fitting, judging)]
     losses = {

@@ -53,7 +53,7 @@ def run_demo(folder: Path) -> DemoResult:
         advance(1)
         isotonic = IsotonicCalibrator(SCORE).fit(fitting.frame[[SCORE]], fitting.late)
         advance(1)
-        trees = MBCTCalibrator(SCORE, size="compact", max_trees=_MAX_TREES).fit(fitting.frame, fitting.late)
+        trees = MBCTCalibrator(SCORE, model_size="compact", max_trees=_MAX_TREES).fit(fitting.frame, fitting.late)
         advance(2)
         predictions = {
             "base predictor": judging.frame[SCORE].to_numpy(),

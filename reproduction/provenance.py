@@ -5,11 +5,14 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[1]
+import mbct
+
+_PACKAGE = Path(mbct.__file__).parent
+_EXPERIMENTS = Path(__file__).parent
 _HERE = "reproduction."
 """Modules below it are followed; the package itself only hands over what is called by name."""
-_SHOWING = frozenset({"cli", "report", "plots", "experiments"})
-"""Folders that no measurement imports: they only show results. What experiments import of each other is followed."""
+_SHOWING = frozenset({"cli", "report", "plots", "serving"})
+"""Folders of the package that no measurement imports: they only show results or answer requests."""
 
 
 def code_digest(module: str) -> str:
@@ -49,7 +52,7 @@ def _imports(path: Path) -> list[str]:
 
 def _file_of(module: str) -> Path | None:
     """The file of a module; None where the name is not one."""
-    base = _PACKAGE.joinpath(*module.split(".")[1:])
+    base = _EXPERIMENTS.joinpath(*module.split(".")[1:])
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
 
 
@@ -62,7 +65,8 @@ def _package_digest() -> str:
 
 @cache
 def _file_digest(path: Path) -> str:
-    content = f"{path.relative_to(_PACKAGE).as_posix()}\n{ast.dump(_without_docstrings(_parsed(path)))}"
+    root = _EXPERIMENTS if path.is_relative_to(_EXPERIMENTS) else _PACKAGE
+    content = f"{path.relative_to(root).as_posix()}\n{ast.dump(_without_docstrings(_parsed(path)))}"
     return hashlib.sha256(content.encode()).hexdigest()
 
 

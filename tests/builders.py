@@ -11,7 +11,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.encoding import category_key
-from mbct.model.ensemble import CalibrationEnsemble, Pattern
+from mbct.model.ensemble import CalibrationEnsemble, Link
 from mbct.model.tree import CalibrationTree
 
 AWKWARD_VALUES = (
@@ -74,7 +74,7 @@ def random_bins(rng: np.random.Generator, n_features: int = 4) -> FeatureBins:
     return FeatureBins(tuple(features))
 
 
-def random_tree(rng: np.random.Generator, bins: FeatureBins, pattern: Pattern, max_nodes: int = 12) -> CalibrationTree:
+def random_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, max_nodes: int = 12) -> CalibrationTree:
     """A tree of random multiway and binary splits; some codes stop at inner nodes, some sets need several intervals."""
     feature, tables, start, filled = [-1], [], [0], 0
     node = 0
@@ -110,7 +110,7 @@ def random_tree(rng: np.random.Generator, bins: FeatureBins, pattern: Pattern, m
     )
 
 
-def random_model(seed: int, pattern: Pattern = "odds", n_trees: int = 3, n_features: int = 4) -> CalibrationEnsemble:
+def random_model(seed: int, link: Link = "odds", n_trees: int = 3, n_features: int = 4) -> CalibrationEnsemble:
     """A model with every kind of feature and split; the same seed gives the same model."""
     rng = np.random.default_rng(seed)
     bins = random_bins(rng, n_features)
@@ -192,7 +192,7 @@ def biased_clicks(seed: int, n_rows: int, *, calibrated: bool = False) -> Simula
 _TYPED_VALUES: dict[str, tuple[Any, ...]] = {"date": DAYS, "datetime": MOMENTS, "number": AMOUNTS}
 
 
-def one_split_model(feature: CategoryBins, pattern: Pattern = "odds") -> CalibrationEnsemble:
+def one_split_model(feature: CategoryBins, link: Link = "odds") -> CalibrationEnsemble:
     """One tree with a leaf for each known value of one category; missing and unseen values stop at the root."""
     n = feature.n_values
     tree = CalibrationTree(
@@ -206,7 +206,7 @@ def one_split_model(feature: CategoryBins, pattern: Pattern = "odds") -> Calibra
 
 
 def wide_model(
-    seed: int, pattern: Pattern = "odds", n_trees: int = 32, n_leaves: int = 32, n_values: int = 3000
+    seed: int, link: Link = "odds", n_trees: int = 32, n_leaves: int = 32, n_values: int = 3000
 ) -> CalibrationEnsemble:
     """A model of the size that is served: binary trees over two numbers and a category of many values."""
     rng = np.random.default_rng(seed)
@@ -219,7 +219,7 @@ def wide_model(
     )
 
 
-def _binary_tree(rng: np.random.Generator, bins: FeatureBins, pattern: Pattern, n_leaves: int) -> CalibrationTree:
+def _binary_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, n_leaves: int) -> CalibrationTree:
     """Growth without data, level by level: each leaf is cut in two, an unseen code joins the larger part."""
     feature, start, tables, filled = [-1], [0], [], 0
     allowed = [[np.arange(n) for n in bins.n_codes]]

@@ -39,9 +39,9 @@ class Calibrator(Protocol):
 
 def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
     """Every method by name, unfitted."""
-    named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score=SCORE)}
+    named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score_column=SCORE)}
     # mypy cannot infer a lambda that binds a loop's value by default, which late binding asks for.
-    named |= {name: lambda name=name: make(name, score=SCORE) for name in COMPETITORS}  # type: ignore[misc]
+    named |= {name: lambda name=name: make(name, score_column=SCORE) for name in COMPETITORS}  # type: ignore[misc]
     named |= {model: lambda loss=loss: printed_mbct(case, loss) for loss, model in LOSSES.items()}  # type: ignore[misc]
     named[ONE_TREE] = lambda: printed_mbct(case, "mvce", max_trees=1)
     named[DEFAULT] = lambda: MBCTCalibrator(SCORE, categorical=_categorical(case), random_state=seed)
@@ -58,7 +58,7 @@ def printed_mbct(case: Case, loss: str, max_trees: int = MAX_TREES) -> MBCTCalib
         max_depth=MAX_DEPTH,
         max_trees=max_trees,
         score_bins=SCORE_BUCKETS,
-        score_by="width",
+        score_binning="width",
         loss=loss,
         alpha=ALPHA,
     )

@@ -11,9 +11,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "CellStore": "mbct.store.cell_store",
     "CalibratedClassifier": "mbct.calibrators.classifier",
-    "FeatureAdvice": "mbct.evaluation.feature_ranking",
+    "FeatureRanking": "mbct.evaluation.feature_ranking",
     "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
-    "advise_features": "mbct.evaluation.feature_ranking",
+    "rank_features": "mbct.evaluation.feature_ranking",
     "Comparison": "mbct.evaluation.compare",
     "MBCTCalibrator": "mbct.calibrators.mbct",
     "compare": "mbct.evaluation.compare",

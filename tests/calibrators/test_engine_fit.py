@@ -24,8 +24,8 @@ def rows() -> pl.DataFrame:
 
 def test_probabilities_of_a_path_come_in_the_order_of_its_rows(tmp_path: Path, rows: pl.DataFrame) -> None:
     rows.write_csv(tmp_path / "rows.csv")
-    fitted = MBCTCalibrator(score="p", **FAST).fit(str(tmp_path / "rows.csv"), "y")
-    expected = MBCTCalibrator(score="p", **FAST).fit(rows, "y")
+    fitted = MBCTCalibrator(score_column="p", **FAST).fit(str(tmp_path / "rows.csv"), "y")
+    expected = MBCTCalibrator(score_column="p", **FAST).fit(rows, "y")
     assert dumps(fitted) == dumps(expected)
     assert fitted.feature_names_in_.tolist() == ["p", "site"]
     np.testing.assert_array_equal(fitted.predict_proba(tmp_path / "rows.csv"), expected.predict_proba(rows))
@@ -33,10 +33,10 @@ def test_probabilities_of_a_path_come_in_the_order_of_its_rows(tmp_path: Path, r
 
 
 def test_cells_of_equal_scores_give_the_model_of_their_rows(rows: pl.DataFrame) -> None:
-    bins = engines.fit_bins(rows, score="p", label="y")
+    bins = engines.fit_bins(rows, score_column="p", label="y")
     cells = engines.aggregate(rows, bins, label="y", level="score")
     fitted = MBCTCalibrator(**FAST).fit_cells(cells, bins)
-    expected = MBCTCalibrator(score="p", **FAST).fit(rows, "y")
+    expected = MBCTCalibrator(score_column="p", **FAST).fit(rows, "y")
     assert fitted.model_.to_dict() == expected.model_.to_dict()
     np.testing.assert_array_equal(fitted.calibrate(rows), expected.calibrate(rows))
 
@@ -44,28 +44,28 @@ def test_cells_of_equal_scores_give_the_model_of_their_rows(rows: pl.DataFrame) 
 def test_what_an_engine_cannot_be_given_is_named(rows: pl.DataFrame) -> None:
     lazy = rows.lazy()
     with pytest.raises(DataError, match="need the names of columns"):
-        MBCTCalibrator(score="p").fit(lazy, rows["y"])
+        MBCTCalibrator(score_column="p").fit(lazy, rows["y"])
     with pytest.raises(DataError, match="need the names of columns"):
         MBCTCalibrator().fit(lazy, "y", y_prob=rows["p"])
     with pytest.raises(DataError, match="which column holds the prediction"):
         MBCTCalibrator().fit(lazy, "y")
     with pytest.raises(DataError, match="column is missing: 'q'"):
-        MBCTCalibrator(score="q").fit(lazy, "y")
+        MBCTCalibrator(score_column="q").fit(lazy, "y")
     with pytest.raises(DataError, match="column is missing: 'z'"):
-        MBCTCalibrator(score="p", features=["z"]).fit(lazy, "y")
+        MBCTCalibrator(score_column="p", features=["z"]).fit(lazy, "y")
     with pytest.raises(DataError, match="the label is 1 in every row"):
-        MBCTCalibrator(score="p").fit(lazy.filter(pl.col("y") == 1), "y")
+        MBCTCalibrator(score_column="p").fit(lazy.filter(pl.col("y") == 1), "y")
     with pytest.raises(ParameterError, match="strategy='level-wise' needs preset='paper'"):
-        MBCTCalibrator(score="p", strategy="level-wise").fit(lazy, "y")
+        MBCTCalibrator(score_column="p", strategy="level-wise").fit(lazy, "y")
     with pytest.raises(ParameterError, match="strategy='level-wise' needs preset='paper' and its closed-form"):
-        MBCTCalibrator(score="p", preset="paper", loss="ece", strategy="level-wise").fit(lazy, "y")
+        MBCTCalibrator(score_column="p", preset="paper", loss="ece", strategy="level-wise").fit(lazy, "y")
     with pytest.raises(NotFittedError):
-        MBCTCalibrator(score="p").calibrate(lazy)
+        MBCTCalibrator(score_column="p").calibrate(lazy)
 
 
 def test_cells_must_fit_their_bins_and_hold_both_classes(rows: pl.DataFrame) -> None:
-    bins = engines.fit_bins(rows, score="p", label="y")
-    other = engines.fit_bins(rows, score="p", label="y", features=[])
+    bins = engines.fit_bins(rows, score_column="p", label="y")
+    other = engines.fit_bins(rows, score_column="p", label="y", features=[])
     cells = engines.aggregate(rows, bins, label="y")
     with pytest.raises(DataError, match="were coded with bins"):
         MBCTCalibrator().fit_cells(cells, other)

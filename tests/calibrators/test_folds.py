@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 
-from mbct.calibrators import joined_rows
+from mbct.calibrators import folds as joined_rows
 from mbct.calibrators.folds import JoinedRows, cross_validation_folds, row_keys, sparse_row_keys, stratified_folds
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError

@@ -123,7 +123,11 @@ def test_a_repeated_column_name():
 @pytest.mark.parametrize(
     ("score", "label", "message"),
     [
-        (None, Y, r"which column holds the prediction\? pass score='name' \(or y_prob=…\); the data has 'p', 'x'"),
+        (
+            None,
+            Y,
+            r"which column holds the prediction\? pass score_column='name' \(or y_prob=…\); the data has 'p', 'x'",
+        ),
         ("pctr", Y, r"column 'pctr' is missing; the data has 'p', 'x'"),
         ("p", "click", r"column 'click' is missing; the data has 'p', 'x'"),
         (7, Y, r"column 'x7' is missing"),

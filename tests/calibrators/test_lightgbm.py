@@ -59,7 +59,7 @@ def test_where_nothing_is_to_be_gained_the_base_stays():
     p = rng.uniform(0.05, 0.95, 2000)
     fitted = boosted().fit({"p": p, "x": rng.normal(size=2000)}, rng.uniform(size=2000) < p)
     assert np.mean(np.abs(fitted.calibrate({"p": p, "x": p}) - p)) < 0.02
-    tiny = boosted(score=None).fit(np.array([0.2, 0.6, 0.7]), np.array([0, 1, 1]))
+    tiny = boosted(score_column=None).fit(np.array([0.2, 0.6, 0.7]), np.array([0, 1, 1]))
     np.testing.assert_array_equal(tiny.calibrate(np.array([0.2, 0.9])), [0.2, 0.9])
 
 
@@ -95,7 +95,7 @@ def test_copies_of_rows_are_left_out_together(copies):
 
 def test_the_number_of_threads_does_not_matter():
     frame, y, _ = biased_by_feature()
-    one, two = (LightGBMCalibrator(score="p", n_jobs=n).fit(frame, y) for n in (1, 2))
+    one, two = (LightGBMCalibrator(score_column="p", n_jobs=n).fit(frame, y) for n in (1, 2))
     np.testing.assert_allclose(one.calibrate(frame), two.calibrate(frame), rtol=1e-12)
 
 

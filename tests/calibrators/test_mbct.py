@@ -85,8 +85,8 @@ def test_scikit_learn_tools_work(fitted):
     frame = DATA.frame.drop(columns="y")
     held_out = cross_val_predict(MBCTCalibrator("p", **QUICK), frame, DATA.y, cv=2, method="predict_proba")
     assert held_out.shape == (3_000, 2)
-    grid = GridSearchCV(MBCTCalibrator("p", **QUICK), {"number_bins": [4, 16]}, cv=2, scoring="neg_log_loss")
-    assert grid.fit(frame, DATA.y).best_params_["number_bins"] in (4, 16)
+    grid = GridSearchCV(MBCTCalibrator("p", **QUICK), {"numeric_bins": [4, 16]}, cv=2, scoring="neg_log_loss")
+    assert grid.fit(frame, DATA.y).best_params_["numeric_bins"] in (4, 16)
     pipeline = make_pipeline(FunctionTransformer(), MBCTCalibrator("p", **QUICK)).fit(frame, DATA.y)
     assert np.array_equal(pipeline.predict_proba(frame)[:, 1], fitted.calibrate(frame))
 
@@ -136,8 +136,8 @@ def test_extreme_scores_give_a_result(preset, score):
         ({"size": "huge"}, ParameterError, "size='huge' must be one of 'auto', 'full', 'compact'"),
         ({"alpha": 0}, ParameterError, "alpha=0 must lie between 0 and 1"),
         ({"n_threads": 0}, ParameterError, "n_threads=0 must be at least 1"),
-        ({"number_bins": 0}, ParameterError, "number_bins=0 must be between 1 and 65000"),
-        ({"score_by": "magic"}, ParameterError, "score_by='magic' must be 'mass' or 'width'"),
+        ({"numeric_bins": 0}, ParameterError, "numeric_bins=0 must be between 1 and 65000"),
+        ({"score_binning": "magic"}, ParameterError, "score_binning='magic' must be 'mass' or 'width'"),
         ({"features": ["device", "colour"]}, DataError, "column is missing: 'colour'; the data has 'device'"),
         ({"features": ["device", "device"]}, DataError, "features names a column twice"),
         ({"features": "device"}, ParameterError, "features='device' must be a list"),

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from mbct import advise_features
+from mbct import rank_features
 from terminal import mbct, mbct_on_terminal
 
 
@@ -11,7 +11,7 @@ def test_the_advice_of_the_library(folder: Path):
     document = json.loads(mbct("advise", "clicks.parquet", "--json", "--seed", "3", cwd=folder).out)
     table = parquet.read_table(folder / "clicks.parquet")
     features = document["features"]
-    expected = advise_features(table.select([*features, "pctr", "click"]), "click", score="pctr", random_state=3)
+    expected = rank_features(table.select([*features, "pctr", "click"]), "click", score_column="pctr", random_state=3)
     assert [c["column"] for c in document["columns"]] == [a.column for a in expected.columns]
     assert [c["gain"] for c in document["columns"]] == [a.gain for a in expected.columns]
 

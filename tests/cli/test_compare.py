@@ -11,7 +11,7 @@ def test_the_table_of_the_library(folder: Path):
     options = ["--methods", "platt,isotonic", "--folds", "3", "--seed", "1"]
     document = json.loads(mbct("compare", "clicks.parquet", *options, "--json", cwd=folder).out)
     table = parquet.read_table(folder / "clicks.parquet")
-    expected = compare(table, "click", score="pctr", methods=["platt", "isotonic"], cv=3, random_state=1)
+    expected = compare(table, "click", score_column="pctr", methods=["platt", "isotonic"], cv=3, random_state=1)
     assert {m["name"]: m["log_loss"] for m in document["methods"]} == {m.name: m.log_loss for m in expected.methods}
     assert document["best"] == expected.best.name
 

@@ -28,7 +28,7 @@ def test_where_the_data_lies_does_not_change_the_model(folder: Path, tmp_path: P
     parquet.write_table(rows, tmp_path / "rows.parquet")
     with duckdb.connect(str(tmp_path / "rows.db")) as connection:
         connection.execute("CREATE TABLE clicks AS FROM rows")
-    parameters = {"n_folds": 2, "max_trees": 5, "number_bins": 16}
+    parameters = {"n_folds": 2, "max_trees": 5, "numeric_bins": 16}
     names = ["device", "night", "site", "age", "pctr", "click", "weight"]
     expected = dumps(MBCTCalibrator("pctr", **parameters).fit(rows.select(names), "click", "weight"))
     settings = [part for name, value in parameters.items() for part in ("--set", f"{name}={value}")]

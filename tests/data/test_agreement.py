@@ -38,7 +38,7 @@ def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened: Open, we
         "weight": weight,
         "features": FEATURES,
         "categorical": CATEGORICAL,
-        "options": BinningOptions(number_bins=20, score_bins=20),
+        "options": BinningOptions(numeric_bins=20, score_bins=20),
     }
     reference = pl.read_parquet(awkward_file)
     source = opened(awkward_file)
@@ -63,7 +63,7 @@ def test_cells_that_shrink_agree_to_1e_12(awkward_file: Path, opened: Open) -> N
 
 MODELS: dict[str, dict[str, Any]] = {
     "paper": {"preset": "paper", "min_bin_size": 300, "max_depth": 3, "max_trees": 3, "score_bins": 20},
-    "default": {"max_trees": 4, "n_folds": 2, "number_bins": 16},
+    "default": {"max_trees": 4, "n_folds": 2, "numeric_bins": 16},
 }
 
 

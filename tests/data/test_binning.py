@@ -27,8 +27,8 @@ def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Pat
     source = open_source(opened_lazily(tmp_path / "rows.parquet"))
     assert isinstance(source, LazySource)
     rows = training_rows(source, "p", "y", None, ["x"])
-    options = BinningOptions(number_bins=16, score_bins=16)
-    exact = fit_bins(frame, score="p", label="y", options=options)
+    options = BinningOptions(numeric_bins=16, score_bins=16)
+    exact = fit_bins(frame, score_column="p", label="y", options=options)
     found = fit_bins_of_rows(rows, "p", ["x"], "auto", options, most_distinct=1000)
     for bins, values in zip(found, (frame["p"], frame["x"]), strict=True):
         assert 8 <= len(bins.edges) <= 15
@@ -69,9 +69,9 @@ def test_nan_in_parquet_is_missing_whatever_its_statistics_say(tmp_path: Path, o
     )
     pq.write_table(table, tmp_path / "rows.parquet")
     for categorical in ("auto", ["x", "single"]):
-        bins = fit_bins(table, score="p", label="y", categorical=categorical)
+        bins = fit_bins(table, score_column="p", label="y", categorical=categorical)
         source = opened_lazily(tmp_path / "rows.parquet")
-        assert fit_bins(source, score="p", label="y", categorical=categorical) == bins
+        assert fit_bins(source, score_column="p", label="y", categorical=categorical) == bins
         found = aggregate(source, bins, label="y")
         for j in (1, 2):
             missing = found.codes[:, j] == bins[j].missing
@@ -80,14 +80,14 @@ def test_nan_in_parquet_is_missing_whatever_its_statistics_say(tmp_path: Path, o
 
 def test_categories_can_be_chosen(tmp_path: Path) -> None:
     rows = pl.LazyFrame({"p": [0.1, 0.2, 0.3, 0.4], "y": [0, 1, 0, 1], "k": [1, 2, 1, 2], "s": ["a", "b", "a", "b"]})
-    kinds = {c: [b.kind for b in fit_bins(rows, score="p", label="y", categorical=c)] for c in ("auto", "all")}
+    kinds = {c: [b.kind for b in fit_bins(rows, score_column="p", label="y", categorical=c)] for c in ("auto", "all")}
     assert kinds == {"auto": ["number", "number", "category"], "all": ["number", "category", "category"]}
-    named = fit_bins(rows, score="p", label="y", categorical=["k"])
+    named = fit_bins(rows, score_column="p", label="y", categorical=["k"])
     assert [b.kind for b in named] == ["number", "category", "category"]
     with pytest.raises(ParameterError, match="categorical='some'"):
-        fit_bins(rows, score="p", label="y", categorical="some")
+        fit_bins(rows, score_column="p", label="y", categorical="some")
     with pytest.raises(DataError, match=r"categorical names \['z'\]"):
-        fit_bins(rows, score="p", label="y", categorical=["z"])
+        fit_bins(rows, score_column="p", label="y", categorical=["z"])
 
 
 def test_columns_of_nothing_and_of_rare_values_agree_with_memory(tmp_path: Path, opened_lazily: Open) -> None:
@@ -143,4 +143,4 @@ def test_values_that_weights_sort_by_label_keep_their_codes_in_every_engine(
 def test_types_that_are_no_categories_are_named(dtype: Any, message: str) -> None:
     rows = pl.LazyFrame({"p": [0.1, 0.2], "y": [0, 1], "odd": pl.Series([None, None], dtype=dtype)})
     with pytest.raises(DataError, match=f"column 'odd' .*{message}"):
-        fit_bins(rows, score="p", label="y")
+        fit_bins(rows, score_column="p", label="y")

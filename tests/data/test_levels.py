@@ -28,7 +28,7 @@ def _coded(data: Any, bins: Any) -> LazySource:
 
 def test_sums_moves_and_multiplications_are_those_of_memory(awkward_file: Path, opened_lazily: Open) -> None:
     frame = pl.read_parquet(awkward_file)
-    bins = fit_bins(frame, score="p", label="label", features=["site", "flag"])
+    bins = fit_bins(frame, score_column="p", label="label", features=["site", "flag"])
     y_prob, y_true = frame["p"].to_numpy(), frame["label"].to_numpy().astype(float)
     codes = memory.encode(read_columns(frame), bins, y_prob)
     reference = CellSource(build_cells(codes, y_prob, y_true, None, bins, "row"), 1)
@@ -65,7 +65,7 @@ def test_data_that_do_not_shrink_grow_in_spark(tmp_path: Path, spark: Any) -> No
     frame = pl.DataFrame({"p": p, "label": y, **keys})
     frame.write_parquet(tmp_path / "rows.parquet")
     data = spark.read.parquet(str(tmp_path / "rows.parquet"))
-    bins = fit_bins(frame, score="p", label="label", categorical="all")
+    bins = fit_bins(frame, score_column="p", label="label", categorical="all")
     assert estimate_cells(_coded(data, bins), bins, "cell") > 0.9 * n
     parameters = {
         "score": "p",

@@ -24,7 +24,7 @@ Open = Callable[[Path], Any]
 FEATURES = ["site", "x", "single", "hour", "flag", "day", "moment", "half", "price"]
 CATEGORICAL = ["hour", "half", "price"]
 BY_VALUE = ["site", "hour", "flag", "day", "moment", "half", "price"]
-OPTIONS = BinningOptions(number_bins=20, score_bins=20, score_by="width", min_category_rows=1.0)
+OPTIONS = BinningOptions(numeric_bins=20, score_bins=20, score_binning="width", min_category_rows=1.0)
 
 
 def _raw(data: Any, features: list[str], by_value: list[str], weight: str | None = None) -> RawGroups:
@@ -37,7 +37,7 @@ def _raw(data: Any, features: list[str], by_value: list[str], weight: str | None
 def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened_lazily: Open, weight: str | None) -> None:
     reference = pl.read_parquet(awkward_file)
     wanted = {"features": FEATURES, "categorical": CATEGORICAL, "options": OPTIONS}
-    bins = fit_bins(reference, score="p", label="label", weight=weight, **wanted)
+    bins = fit_bins(reference, score_column="p", label="label", weight=weight, **wanted)
     expected = aggregate(reference, bins, label="label", weight=weight, level="cell")
     groups = _raw(opened_lazily(awkward_file), FEATURES, BY_VALUE, weight)
     grouped = groups.cells(10_000)
@@ -61,7 +61,7 @@ def test_the_predictions_bin_is_that_of_its_edges(tmp_path: Path, opened_lazily:
         ]
         path = tmp_path / f"{n_bins}.parquet"
         pl.DataFrame({"p": np.r_[p, -0.0], "label": np.arange(len(p) + 1) % 2, "a": 0}).write_parquet(path)
-        options = BinningOptions(score_bins=n_bins, score_by="width")
+        options = BinningOptions(score_bins=n_bins, score_binning="width")
         lazy = open_source(opened_lazily(path))
         assert isinstance(lazy, LazySource)
         groups = RawGroups.of(training_rows(lazy, "p", "label", None, ["a"]), "p", ["a"], ["a"], options)

@@ -24,7 +24,7 @@ from mbct.training.cells import build_cells
 FEATURES = ["site", "x", "single", "hour", "flag", "day", "moment", "half", "price"]
 CATEGORICAL = ["hour", "half", "price"]
 BY_VALUE = {"site", "hour", "flag", "day", "moment", "half", "price"}
-OPTIONS = BinningOptions(number_bins=20, score_bins=20, score_by="width", min_category_rows=1.0)
+OPTIONS = BinningOptions(numeric_bins=20, score_bins=20, score_binning="width", min_category_rows=1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,13 @@ def test_bins_codes_and_sums_are_those_of_memory(awkward_file: Path, weight: str
     frame = pl.read_parquet(awkward_file)
     frame = frame if weight is None else frame.filter(pl.col(weight) > 0)
     bins = fit_bins(
-        frame, score="p", label="label", weight=weight, features=FEATURES, categorical=CATEGORICAL, options=OPTIONS
+        frame,
+        score_column="p",
+        label="label",
+        weight=weight,
+        features=FEATURES,
+        categorical=CATEGORICAL,
+        options=OPTIONS,
     )
     p, y = frame["p"].to_numpy(), frame["label"].to_numpy().astype(float)
     w = np.ones(len(p)) if weight is None else frame[weight].to_numpy()
@@ -69,7 +75,7 @@ def test_values_that_turn_up_late_have_their_place(tmp_path: Path) -> None:
     frame = frame.with_columns(pl.format("k{}", "key").alias("text"))
     frame.write_parquet(tmp_path / "rows.parquet")
     found_bins, found = _read(tmp_path / "rows.parquet", ["key", "text"], {"key", "text"}, None, join=False)
-    bins = fit_bins(frame, score="p", label="label", categorical="all", options=OPTIONS)
+    bins = fit_bins(frame, score_column="p", label="label", categorical="all", options=OPTIONS)
     assert found_bins == bins
     assert found.codes.dtype == np.uint16
     np.testing.assert_array_equal(found.codes, memory.encode(read_columns(frame), bins, frame["p"].to_numpy()))

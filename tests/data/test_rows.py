@@ -34,15 +34,15 @@ def test_bad_rows_are_counted_and_shown(tmp_path: Path, column: str, values: lis
     pl.DataFrame({**GOOD, column: values}, strict=False).write_parquet(tmp_path / "rows.parquet")
     for source in (tmp_path / "rows.parquet", pl.scan_parquet(tmp_path / "rows.parquet")):
         with pytest.raises(DataError, match=message):
-            fit_bins(source, score="p", label="y", weight="w")
+            fit_bins(source, score_column="p", label="y", weight="w")
 
 
 def test_missing_columns_and_empty_data_are_named(tmp_path: Path) -> None:
     rows = pl.LazyFrame(GOOD)
     with pytest.raises(DataError, match=r"columns are missing: 'q', 'r'; the data has 'p', 'y', 'w', 'site'"):
-        fit_bins(rows, score="q", label="y", features=["r"])
+        fit_bins(rows, score_column="q", label="y", features=["r"])
     with pytest.raises(DataError, match="empty"):
-        fit_bins(rows.filter(pl.col("p") > 1), score="p", label="y")
+        fit_bins(rows.filter(pl.col("p") > 1), score_column="p", label="y")
 
 
 def test_a_row_of_weight_zero_leaves_no_trace(awkward_file: Path, opened_lazily: Open) -> None:
@@ -57,6 +57,6 @@ def test_a_row_of_weight_zero_leaves_no_trace(awkward_file: Path, opened_lazily:
 def test_labels_may_be_booleans(tmp_path: Path) -> None:
     frame = pl.DataFrame({**GOOD, "y": [False, True, True]})
     frame.write_parquet(tmp_path / "rows.parquet")
-    bins = fit_bins(frame, score="p", label="y")
+    bins = fit_bins(frame, score_column="p", label="y")
     for source in (tmp_path / "rows.parquet", frame.lazy(), frame):
         assert float(aggregate(source, bins, label="y").total.label) == 2.0

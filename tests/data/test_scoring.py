@@ -100,7 +100,7 @@ def test_frames_in_memory_keep_their_kind_and_index() -> None:
 
 def test_the_model_may_be_an_estimator_or_a_file(tmp_path: Path) -> None:
     frame = pl.DataFrame({"p": np.tile([0.2, 0.6], 50), "y": np.tile([0, 1, 1, 1], 25)})
-    fitted = MBCTCalibrator(score="p", max_trees=5, n_folds=2).fit(frame, "y")
+    fitted = MBCTCalibrator(score_column="p", max_trees=5, n_folds=2).fit(frame, "y")
     fitted.save(tmp_path / "model.json")
     expected = fitted.calibrate(frame)
     for model in (fitted, fitted.model_, tmp_path / "model.json", str(tmp_path / "model.json")):

@@ -28,7 +28,7 @@ def biased_sites(n=3000, seed=0):
 def test_scores_are_those_of_the_public_metrics_on_each_fold():
     frame, y = biased_sites()
     weight = np.random.default_rng(1).integers(1, 4, len(y)).astype(float)
-    result = compare(frame, y, score="p", methods=["platt"], sample_weight=weight, cv=4)
+    result = compare(frame, y, score_column="p", methods=["platt"], sample_weight=weight, cv=4)
     keys = row_keys(read_columns({**frame, " score": frame["p"]}), 0)
     fold = cross_validation_folds(keys, y, 4)
     rows, mass = [], []
@@ -48,7 +48,7 @@ def test_scores_are_those_of_the_public_metrics_on_each_fold():
 
 def test_differences_are_paired_with_the_base():
     frame, y = biased_sites()
-    result = compare(frame, y, score="p", methods=FAST)
+    result = compare(frame, y, score_column="p", methods=FAST)
     base = result["identity"]
     assert base.log_loss_difference == base.log_loss_standard_error == 0.0
     for method in result.methods:
@@ -60,7 +60,7 @@ def test_the_standard_error_is_that_of_repeated_samples():
     differences, errors = [], []
     for seed in range(40):
         frame, y = biased_sites(n=600, seed=seed)
-        platt = compare(frame, y, score="p", methods=["platt"])["platt"]
+        platt = compare(frame, y, score_column="p", methods=["platt"])["platt"]
         differences.append(platt.log_loss_difference)
         errors.append(platt.log_loss_standard_error)
     assert np.std(differences) == pytest.approx(np.mean(errors), rel=0.35)
@@ -68,28 +68,28 @@ def test_the_standard_error_is_that_of_repeated_samples():
 
 def test_the_result_is_the_same_whatever_the_order_and_kind_of_frame():
     frame, y = biased_sites()
-    result = compare(frame, y, score="p", methods=FAST)
-    assert compare(frame, y, score="p", methods=FAST) == result
-    assert compare(pl.DataFrame(frame.to_dict("list")), y, score="p", methods=FAST) == result
+    result = compare(frame, y, score_column="p", methods=FAST)
+    assert compare(frame, y, score_column="p", methods=FAST) == result
+    assert compare(pl.DataFrame(frame.to_dict("list")), y, score_column="p", methods=FAST) == result
     order = np.random.default_rng(0).permutation(len(y))
-    shuffled = compare(frame.iloc[order], y[order], score="p", methods=FAST)
+    shuffled = compare(frame.iloc[order], y[order], score_column="p", methods=FAST)
     for method in result.methods:
         assert shuffled[method.name].log_loss == pytest.approx(method.log_loss, abs=1e-12)
-    assert compare(frame, y, score="p", methods=FAST, random_state=1) != result
+    assert compare(frame, y, score_column="p", methods=FAST, random_state=1) != result
 
 
 def test_a_copy_is_never_held_out_from_its_twin():
     frame, y = biased_sites(n=400)
     twice = pd.concat([frame, frame])
-    doubled = compare(twice, np.tile(y, 2), score="p", methods=["isotonic"])
-    once = compare(frame, y, score="p", methods=["isotonic"])
+    doubled = compare(twice, np.tile(y, 2), score_column="p", methods=["isotonic"])
+    once = compare(frame, y, score_column="p", methods=["isotonic"])
     assert doubled["isotonic"].log_loss == pytest.approx(once["isotonic"].log_loss, abs=1e-9)
 
 
 def test_it_names_the_method_to_take():
     frame, y = biased_sites()
     methods = {"plain": "platt", "by site": SegmentCalibrator(field="site"), "hot": "temperature"}
-    result = compare(frame, y, score="p", methods=methods)
+    result = compare(frame, y, score_column="p", methods=methods)
     assert result.best.name == "by site"
     assert result.recommendation.startswith("Take by site: it lowers the held-out log loss by 0.0")
 
@@ -105,17 +105,17 @@ def test_a_perfect_base_is_left_alone():
 def test_the_label_and_weight_may_be_columns_and_the_score_apart():
     frame, y = biased_sites()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    named = compare(frame.assign(click=y, w=weight), "click", score="p", sample_weight="w", methods=["platt"])
-    assert named == compare(frame, y, score="p", sample_weight=weight, methods=["platt"])
+    named = compare(frame.assign(click=y, w=weight), "click", score_column="p", sample_weight="w", methods=["platt"])
+    assert named == compare(frame, y, score_column="p", sample_weight=weight, methods=["platt"])
     apart = compare(frame[["site"]], y, y_prob=frame["p"], methods=["platt"])
-    inside = compare(frame, y, score="p", methods=["platt"])
+    inside = compare(frame, y, score_column="p", methods=["platt"])
     assert apart["platt"].log_loss == pytest.approx(inside["platt"].log_loss, rel=0.01)
 
 
 def test_all_methods_that_need_no_setting_are_compared_by_default(monkeypatch):
     assert set(available()) - set(default_methods()) == {"segment"}
     frame, y = biased_sites(n=500)
-    result = compare(frame, y, score="p", cv=2)
+    result = compare(frame, y, score_column="p", cv=2)
     assert {m.name for m in result.methods} == set(default_methods())
     assert result.failures == ()
 
@@ -124,7 +124,7 @@ def test_a_method_that_cannot_run_is_listed_with_the_reason(monkeypatch):
     frame, y = biased_sites(n=500)
     wide = frame.assign(other=1.0)
     monkeypatch.setitem(sys.modules, "lightgbm", None)
-    result = compare(wide, y, score="p", methods=["platt", "segment", "lightgbm"])
+    result = compare(wide, y, score_column="p", methods=["platt", "segment", "lightgbm"])
     assert [m.name for m in result.methods].count("platt") == 1
     reasons = {failure.name: failure.reason for failure in result.failures}
     assert "which column holds the segments?" in reasons["segment"]

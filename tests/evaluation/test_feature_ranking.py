@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from builders import biased_clicks
-from mbct import advise_features
+from mbct import rank_features
 from mbct.errors import DataError
 
 
 def test_the_columns_that_carry_the_bias_come_first():
-    advice = advise_features(biased_clicks(0, 20_000).frame, "y", score="p")
+    advice = rank_features(biased_clicks(0, 20_000).frame, "y", score_column="p")
     assert [a.column for a in advice.columns[:2]] == ["device", "night"]
     assert advice.best()[0] == "device"
     assert advice.best(1) == ["device"]
@@ -16,22 +16,22 @@ def test_the_columns_that_carry_the_bias_come_first():
 
 
 def test_nothing_helps_where_nothing_is_wrong():
-    advice = advise_features(biased_clicks(1, 10_000, calibrated=True).frame, "y", score="p")
+    advice = rank_features(biased_clicks(1, 10_000, calibrated=True).frame, "y", score_column="p")
     assert advice.best() == []
 
 
 def test_it_is_the_same_in_any_row_order_and_on_any_number_of_threads():
     frame = biased_clicks(2, 4_000).frame
-    expected = advise_features(frame, "y", score="p", n_threads=1)
-    assert advise_features(frame.sample(frac=1.0, random_state=0), "y", score="p", n_threads=2) == expected
+    expected = rank_features(frame, "y", score_column="p", n_threads=1)
+    assert rank_features(frame.sample(frac=1.0, random_state=0), "y", score_column="p", n_threads=2) == expected
 
 
 def test_named_features_alone_are_judged():
-    advice = advise_features(biased_clicks(3, 3_000).frame, "y", score="p", features=["age", "site"])
+    advice = rank_features(biased_clicks(3, 3_000).frame, "y", score_column="p", features=["age", "site"])
     assert sorted(a.column for a in advice.columns) == ["age", "site"]
     assert np.isfinite(advice.score.gain)
 
 
 def test_a_missing_column_is_named():
     with pytest.raises(DataError, match="column is missing: 'colour'"):
-        advise_features(biased_clicks(4, 100).frame, "y", score="p", features=["colour"])
+        rank_features(biased_clicks(4, 100).frame, "y", score_column="p", features=["colour"])

@@ -27,7 +27,7 @@ every_method = pytest.mark.parametrize("name", METHODS)
 
 
 def calibrator(name):
-    return make(name, score="p", **SMALL_SAMPLE_SETTINGS.get(name, {}))
+    return make(name, score_column="p", **SMALL_SAMPLE_SETTINGS.get(name, {}))
 
 
 def sample(seed=0, n=300):

@@ -10,7 +10,7 @@ from mbct.stats.theorem import label_rate_bound
 
 
 def fit(frame, **options):
-    return MBCTCalibrator(score="p", **options).fit(frame, "y")
+    return MBCTCalibrator(score_column="p", **options).fit(frame, "y")
 
 
 def bins_of_rows(model, frame):
@@ -61,7 +61,7 @@ def test_coverage_by_simulation(options, n_fits):
 def test_bounds_count_rows_not_weights(heaviest):
     data, fresh = biased_clicks(10, 6_000), biased_clicks(210, 20_000)
     weight = 4.0 * np.random.default_rng(0).integers(1, heaviest + 1, len(data.y))
-    model = MBCTCalibrator(score="p", size="compact").fit(data.frame, "y", sample_weight=weight)
+    model = MBCTCalibrator(score_column="p", model_size="compact").fit(data.frame, "y", sample_weight=weight)
     assert model.model_.trees[0].count[0] == pytest.approx(weight.sum() ** 2 / np.sum(weight**2), rel=0.1)
     _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
     assert all_bins_hold(bins_of_rows(model, fresh.frame)[0], fresh.truth, lower, upper)
@@ -80,7 +80,7 @@ def test_with_sampled_negatives_the_interval_of_a_bin_is_that_of_its_sampled_row
     """Sampling multiplies the odds of a bin's rate by 1/r, so the theorem's ends come back by the odds times r."""
     rate = 0.2
     sample = with_fewer_negatives(biased_clicks(4, 60_000), rate, seed=4)
-    model = fit(sample, negative_rate=rate, **options)
+    model = fit(sample, negative_sampling_rate=rate, **options)
     calibrated, lower, upper = model.calibrate(sample, return_bounds=True)
     node, n_bins = bins_of_rows(model, sample)
     assert n_bins > 1
@@ -106,7 +106,7 @@ def test_coverage_with_sampled_negatives(options):
     held = 0
     for seed in range(20):
         sample = with_fewer_negatives(biased_clicks(seed, 10_000), rate, seed)
-        model = fit(sample, negative_rate=rate, max_trees=8, **options)
+        model = fit(sample, negative_sampling_rate=rate, max_trees=8, **options)
         _, lower, upper = model.calibrate(fresh.frame, return_bounds=True)
         node, _ = bins_of_rows(model, fresh.frame)
         held += all_bins_hold(node, fresh.truth, lower, upper)
@@ -117,7 +117,7 @@ def test_more_rows_make_the_intervals_narrower():
     fresh = biased_clicks(999, 2_000).frame
     widths = []
     for n_rows in (5_000, 80_000):
-        _, lower, upper = fit(biased_clicks(1, n_rows).frame, size="compact").calibrate(fresh, return_bounds=True)
+        _, lower, upper = fit(biased_clicks(1, n_rows).frame, model_size="compact").calibrate(fresh, return_bounds=True)
         widths.append(float(np.mean(upper - lower)))
     assert widths[1] < 0.5 * widths[0]
 
@@ -126,7 +126,7 @@ def test_bounds_are_saved_and_sampled_data_are_brought_back(tmp_path):
     data = biased_clicks(2, 20_000)
     rate = 0.25
     kept = (data.y == 1) | (np.random.default_rng(0).random(len(data.y)) < rate)
-    model = fit(data.frame[kept].reset_index(drop=True), negative_rate=rate)
+    model = fit(data.frame[kept].reset_index(drop=True), negative_sampling_rate=rate)
     model.save(tmp_path / "model.json")
     calibrated, lower, upper = load_model(tmp_path / "model.json").calibrate(data.frame, return_bounds=True)
     again = model.calibrate(data.frame, return_bounds=True)

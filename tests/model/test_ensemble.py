@@ -132,7 +132,7 @@ def damaged(change):
     [
         lambda c: c.pop("trees"),
         lambda c: c.update(pattern="cubic"),
-        lambda c: c.update(score="other"),
+        lambda c: c.update(score_column="other"),
         lambda c: c["trees"][0]["step"].pop(),
         lambda c: c["trees"][0]["children"][0][0].__setitem__(0, 0),
         lambda c: c["trees"][0]["children"][0][0].__setitem__(1, [[0, 5000]]),

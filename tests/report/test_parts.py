@@ -76,7 +76,7 @@ def test_the_score_may_have_another_name() -> None:
     data = biased_clicks(3, 500)
     calibrator = _fitted()
     renamed = data.frame.drop(columns="y").rename(columns={"p": "pctr"})
-    scored = score_rows(calibrator, renamed, data.y, score="pctr")
+    scored = score_rows(calibrator, renamed, data.y, score_column="pctr")
     np.testing.assert_allclose(scored.after.y_prob, calibrator.calibrate(data.frame))
     assert "pctr" not in [field.name for field in scored.fields]
 
@@ -112,7 +112,7 @@ def test_the_score_of_an_array_is_named_by_its_number() -> None:
     data = biased_clicks(5, 400)
     rows = np.column_stack([data.p, data.frame["age"].to_numpy()])
     calibrator = PlattCalibrator(0).fit(rows, data.y)
-    scored = score_rows(calibrator, rows, data.y, score=0)
+    scored = score_rows(calibrator, rows, data.y, score_column=0)
     np.testing.assert_array_equal(scored.after.y_prob, calibrator.calibrate(rows))
     assert [field.name for field in scored.fields] == ["x1"]
 

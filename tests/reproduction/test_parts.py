@@ -78,19 +78,20 @@ def test_other_code_makes_another_key(monkeypatch):
 def package(tmp_path, monkeypatch):
     """A package in the place of ours: a core, experiments that measure and one that shows."""
     files = {
-        "core.py": "X = 1\n",
-        "cli/main.py": "Y = 1\n",
-        "experiments/__init__.py": "from reproduction.report import f\n",
-        "experiments/measure.py": "from reproduction import deep\n",
-        "experiments/deep.py": "def f():\n    from reproduction.deeper import Z\n",
-        "experiments/deeper.py": "Z = 1\n",
-        "experiments/report.py": "from reproduction.measure import f\n",
+        "mbct/core.py": "X = 1\n",
+        "mbct/cli/main.py": "Y = 1\n",
+        "reproduction/__init__.py": "from reproduction.report import f\n",
+        "reproduction/measure.py": "from reproduction import deep\n",
+        "reproduction/deep.py": "def f():\n    from reproduction.deeper import Z\n",
+        "reproduction/deeper.py": "Z = 1\n",
+        "reproduction/report.py": "from reproduction.measure import f\n",
     }
     for name, text in files.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(provenance, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(provenance, "_PACKAGE", tmp_path / "mbct")
+    monkeypatch.setattr(provenance, "_EXPERIMENTS", tmp_path / "reproduction")
     forget()
     yield tmp_path
     forget()
@@ -110,12 +111,12 @@ def digest_after(folder: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("name", "text", "matters"),
     [
-        ("core.py", "X = 2\n", True),
-        ("new.py", "W = 1\n", True),
-        ("experiments/deeper.py", "Z = 2\n", True),
-        ("experiments/deeper.py", '"""Words."""\n\nZ   = 1  # why\n', False),
-        ("experiments/report.py", "", False),
-        ("cli/main.py", "Y = 2\n", False),
+        ("mbct/core.py", "X = 2\n", True),
+        ("mbct/new.py", "W = 1\n", True),
+        ("reproduction/deeper.py", "Z = 2\n", True),
+        ("reproduction/deeper.py", '"""Words."""\n\nZ   = 1  # why\n', False),
+        ("reproduction/report.py", "", False),
+        ("mbct/cli/main.py", "Y = 2\n", False),
     ],
 )
 def test_the_digest_follows_the_code_that_a_result_depends_on(package, name, text, matters):

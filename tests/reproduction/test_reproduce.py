@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mbct import experiments
+import reproduction as experiments
 from mbct.errors import DataError, ParameterError
 from reproduction import registry
 from reproduction.__main__ import main

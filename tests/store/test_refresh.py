@@ -29,7 +29,7 @@ def _day(number: int, shift: float, n: int = 4000) -> pl.DataFrame:
 
 def _store(folder: Path, shifts: list[float]) -> tuple[CellStore, FeatureBins]:
     store = CellStore(folder)
-    bins = engines.fit_bins(_day(0, shifts[0]), score="p", label="y")
+    bins = engines.fit_bins(_day(0, shifts[0]), score_column="p", label="y")
     for number, shift in enumerate(shifts):
         _append(store, bins, number, shift)
     return store, bins
@@ -147,7 +147,7 @@ def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
         ({"holdout": "2024-05-01"}, DataError, "no day before the holdout"),
         ({"require": "nice"}, ParameterError, "require='nice'"),
         ({"level": 0.7}, ParameterError, "level=0.7"),
-        ({"calibrator": MBCTCalibrator(score="q")}, DataError, "not of score='q'"),
+        ({"calibrator": MBCTCalibrator(score_column="q")}, DataError, "not of score_column='q'"),
         ({"calibrator": MBCTCalibrator(features=["q"])}, DataError, "the cells are coded by"),
     ],
 )

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from mbct.cells import build_cells
 
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode, fit_bins
 from mbct.training.binned_rows import Gain, Parts, gain_of_rows, held_out_gain, parts_of, summed_log_loss
 from mbct.training.binning import BinningOptions
+from mbct.training.cells import build_cells
 
 
 def test_evidence_is_the_log_of_the_mean_likelihood_ratio():

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mbct.cells import Cells, build_cells
 
 from mbct.errors import DataError
 from mbct.model.bins import FeatureBins, NumberBins
 from mbct.stats.sums import Sums
+from mbct.training.cells import Cells, build_cells
 from mbct.training.fold_split import half_of, thin
 from mbct.training.grouping import group_rows, hash_rows
 

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from mbct.cells import build_cells
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
@@ -8,6 +7,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.masks import summed_steps
 from mbct.stats.logodds import sigmoid
+from mbct.training.cells import build_cells
 from mbct.training.distillation_set import lesson_of
 
 

@@ -3,7 +3,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from mbct.cells import build_cells
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
@@ -11,6 +10,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.cells import build_cells
 from mbct.training.fold_mean import boost_honest
 from mbct.training.grower import STEP_LIMIT
 from mbct.training.options import HonestOptions
@@ -147,7 +147,7 @@ def test_a_line_is_told_from_chance_where_trees_are_not():
 
 def test_trees_start_from_a_line_where_the_base_is_over_confident():
     frame, true = too_steep(30_000, 2.0)
-    model = fit(frame, size="full")
+    model = fit(frame, model_size="full")
     first = model.model_.trees[0]
     assert first.feature[0] == 0
     assert len(first.leaves) > 30

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from mbct.cells import build_cells
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
@@ -8,6 +7,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.bins import code_offsets
 from mbct.stats.logodds import sigmoid
+from mbct.training.cells import build_cells
 from mbct.training.leaf_values import move, newton_sums, stops, with_sums
 
 

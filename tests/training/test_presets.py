@@ -26,7 +26,7 @@ def test_fast_learns_most_of_what_the_default_learns():
 
 def test_fast_takes_the_options_of_the_default_and_none_of_the_paper():
     assert preset("fast", {"n_folds": 2}).growth.n_folds == 2
-    assert PRESETS["fast"].pattern == PRESETS["default"].pattern
+    assert PRESETS["fast"].link == PRESETS["default"].link
     with pytest.raises(ParameterError, match="max_depth=3 has no meaning with preset='fast'"):
         preset("fast", {"max_depth": 3})
 
@@ -36,7 +36,7 @@ def test_fast_takes_the_options_of_the_default_and_none_of_the_paper():
     [
         ("default", {"max_trees": "many"}, "max_trees='many' is text: pass a number"),
         ("fast", {"rate": "0.1"}, "learning_rate='0.1' is text: pass a number"),
-        ("default", {"number_bins": "64"}, "number_bins='64' is text: pass a number"),
+        ("default", {"numeric_bins": "64"}, "numeric_bins='64' is text: pass a number"),
         ("paper", {"alpha": "low"}, "alpha='low' is text: pass a number"),
         ("paper", {"min_bin_size": "bounds"}, "min_bin_size='bounds' must be at least 2 rows, or 'bound'"),
     ],

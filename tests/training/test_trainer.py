@@ -8,7 +8,7 @@ from mbct.errors import ParameterError
 
 
 def fit(frame, **options):
-    return MBCTCalibrator(score="p", **options).fit(frame, "y")
+    return MBCTCalibrator(score_column="p", **options).fit(frame, "y")
 
 
 def log_loss(prediction, y):
@@ -28,12 +28,12 @@ def stretched(seed, n_rows):
 def test_within_bin_keeps_the_order_inside_every_segment_and_still_gains(size):
     frame, _ = stretched(0, 20_000)
     test, _ = stretched(1, 20_000)
-    model = fit(frame, order="within-bin", size=size)
+    model = fit(frame, rank_preservation="within-bin", size=size)
     grid = pd.DataFrame({"p": np.linspace(0.0, 1.0, 4001)})
     for device, night, site, age in [("mobile", True, "s1", 30), ("desktop", False, "s9", 70), ("new", True, "?", 40)]:
         rising = model.calibrate(grid.assign(device=device, night=night, site=site, age=age))
         assert np.all(np.diff(rising) >= 0.0)
-    only_score = fit(frame, order="preserve")
+    only_score = fit(frame, rank_preservation="preserve")
     losses = [log_loss(m.calibrate(test), test["y"]) for m in (model, only_score)]
     assert losses[0] < losses[1] < log_loss(test["p"], test["y"])
     assert model.reorder_rate_ > 0.0
@@ -44,7 +44,7 @@ def test_within_bin_keeps_the_order_inside_every_segment_and_still_gains(size):
 
 def test_preserve_turns_no_pair_round():
     frame, _ = stretched(2, 10_000)
-    model = fit(frame, order="preserve")
+    model = fit(frame, rank_preservation="preserve")
     p = np.sort(np.random.default_rng(0).random(5000))
     shuffled = frame.sample(5000, replace=True, random_state=1).assign(p=p)
     assert np.all(np.diff(model.calibrate(shuffled)) >= 0.0)
@@ -56,7 +56,7 @@ def test_scores_that_are_too_wide_are_left_as_they_are_by_preserve():
     data = biased_clicks(3, 10_000)
     odds = data.frame["p"] / (1 - data.frame["p"])
     wide = data.frame.assign(p=4 * odds**2 / (1 + 4 * odds**2))
-    model = fit(wide, order="preserve")
+    model = fit(wide, rank_preservation="preserve")
     assert np.all(np.diff(model.calibrate(wide.sort_values("p"))) >= 0.0)
 
 
@@ -73,7 +73,7 @@ def odds_times(p, factor):
 def test_scores_learnt_on_the_sample_come_back_by_the_odds_exactly(rate):
     frame = sampled(biased_clicks(4, 40_000).frame, rate)
     frame = frame.assign(p=odds_times(frame["p"], 1 / rate))
-    corrected = fit(frame, negative_rate=rate).calibrate(frame)
+    corrected = fit(frame, negative_sampling_rate=rate).calibrate(frame)
     assert corrected == pytest.approx(odds_times(fit(frame).calibrate(frame), rate), rel=1e-7)
 
 
@@ -83,7 +83,7 @@ def test_the_mean_of_the_population_is_met_whatever_the_scores_mean(preset, scal
     rate, test = 0.2, biased_clicks(105, 40_000)
     train = sampled(biased_clicks(5, 60_000).frame, rate)
     factor = 1 / rate if scale == "sample" else 1.0
-    model = fit(train.assign(p=odds_times(train["p"], factor)), negative_rate=rate, preset=preset)
+    model = fit(train.assign(p=odds_times(train["p"], factor)), negative_sampling_rate=rate, preset=preset)
     calibrated = model.calibrate(test.frame.assign(p=odds_times(test.frame["p"], factor)))
     assert calibrated.mean() == pytest.approx(test.truth.mean(), rel=0.03)
     assert log_loss(calibrated, test.y) < log_loss(test.p, test.y)
@@ -91,7 +91,7 @@ def test_the_mean_of_the_population_is_met_whatever_the_scores_mean(preset, scal
 
 def test_population_scores_without_bias_stay_as_they_are():
     train = sampled(biased_clicks(6, 30_000, calibrated=True).frame, 0.25)
-    model = fit(train, negative_rate=0.25)
+    model = fit(train, negative_sampling_rate=0.25)
     difference = model.calibrate(train) - train["p"].to_numpy()
     assert np.abs(difference).mean() < 0.005
 
@@ -100,8 +100,8 @@ def test_population_scores_without_bias_stay_as_they_are():
     ("change", "message"),
     [
         ({"order": "sorted"}, "order='sorted' must be one of 'free', 'within-bin', 'preserve'"),
-        ({"negative_rate": 0.0}, "negative_rate=0.0 must lie above 0 and at most at 1"),
-        ({"negative_rate": 1.5}, "negative_rate=1.5 must lie above 0"),
+        ({"negative_sampling_rate": 0.0}, "negative_sampling_rate=0.0 must lie above 0 and at most at 1"),
+        ({"negative_sampling_rate": 1.5}, "negative_sampling_rate=1.5 must lie above 0"),
         ({"order": "preserve", "preset": "paper"}, "order='preserve' has no meaning with preset='paper'"),
     ],
 )

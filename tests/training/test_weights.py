@@ -18,7 +18,7 @@ def weights_of(kind, y, rng):
 
 
 def fit(frame, weight, **options):
-    return MBCTCalibrator(score="p", **options).fit(frame, "y", sample_weight=weight)
+    return MBCTCalibrator(score_column="p", **options).fit(frame, "y", sample_weight=weight)
 
 
 def with_many_names(data, rng):

@@ -34,7 +34,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     run_parameters: ClassVar[frozenset[str]] = frozenset()
     """Parameters that say how to run, not what to fit; they stay out of model files."""
 
-    score: str | int | None
+    score_column: str | int | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
         """Learn the calibration of ``X``'s score column (or of ``y_prob``) from the labels ``y``.
@@ -42,7 +42,9 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         ``X`` is any frame that narwhals reads, a numpy array or a single column of scores; ``y`` an array of
         0 and 1 or the name of the label column in ``X``.
         """
-        return self.fit_data(training_data(X, y, sample_weight, y_prob, self.score, one_class=self.accepts_one_class))
+        return self.fit_data(
+            training_data(X, y, sample_weight, y_prob, self.score_column, one_class=self.accepts_one_class)
+        )
 
     def fit_data(self, data: TrainingData) -> Self:
         """:meth:`fit` on rows that were checked before."""
@@ -77,15 +79,15 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         """The columns and scores of rows to calibrate."""
         check_is_fitted(self)
         columns = read_columns(X)
-        if y_prob is None and self.score_ not in self.feature_names_in_ and self.score_ not in columns:
+        if y_prob is None and self.score_column_ not in self.feature_names_in_ and self.score_column_ not in columns:
             raise DataError("the scores were given apart when this calibrator was fitted: pass y_prob=… here too")
         # A lone column is the score whatever it is called now, if it was alone and the score at fitting.
-        alone = len(columns.names) == 1 and list(self.feature_names_in_) == [self.score_]
-        return columns, scores(columns, columns.names[0] if alone else self.score_, y_prob)[1]
+        alone = len(columns.names) == 1 and list(self.feature_names_in_) == [self.score_column_]
+        return columns, scores(columns, columns.names[0] if alone else self.score_column_, y_prob)[1]
 
-    def _remember(self, score: str, columns: list[str]) -> None:
+    def _remember(self, score_column: str, columns: list[str]) -> None:
         """Keep what was fitted on; called last, so that a failed fit leaves no calibrator that looks fitted."""
-        self.score_ = score
+        self.score_column_ = score_column
         self.feature_names_in_ = np.asarray(columns, dtype=object)
         self.n_features_in_ = len(columns)
         self.classes_ = np.array([0, 1])

@@ -147,10 +147,10 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _new_calibrator(self) -> Calibrator:
         if self.calibrator is None or isinstance(self.calibrator, str):
-            return make(self.calibrator or "mbct", score=BASE_SCORE)
+            return make(self.calibrator or "mbct", score_column=BASE_SCORE)
         if not isinstance(self.calibrator, Calibrator):
             raise ParameterError(f"calibrator must be a calibrator or the name of a method, got {self.calibrator!r}")
-        fresh: Calibrator = clone(self.calibrator).set_params(score=BASE_SCORE)
+        fresh: Calibrator = clone(self.calibrator).set_params(score_column=BASE_SCORE)
         return fresh
 
     def __sklearn_tags__(self) -> Any:

@@ -29,11 +29,11 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
     if not isinstance(y, str) or y_prob is not None or not isinstance(sample_weight, str | None):
         raise DataError(
             "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
-            "sample_weight='name' and score='name' where they apply"
+            "sample_weight='name' and score_column='name' where they apply"
         )
     _refuse_sampled_paper(calibrator)
     if calibrator.score is None:
-        raise DataError("which column holds the prediction? pass score='name'")
+        raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
@@ -45,7 +45,7 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
     closed_form = isinstance(chosen.growth, PaperOptions) and chosen.growth.loss == CLOSED_FORM
     with prepare(
         source,
-        score=score,
+        score_column=score,
         label=y,
         weight=sample_weight,
         features=names,
@@ -64,7 +64,9 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
     given = [] if calibrator.score is None else [column_name(calibrator.score)]
     if given not in ([], [bins.names[0]]):
-        raise DataError(f"the cells are those of the prediction {bins.names[0]!r}, not of score={calibrator.score!r}")
+        raise DataError(
+            f"the cells are those of the prediction {bins.names[0]!r}, not of score_column={calibrator.score!r}"
+        )
     if calibrator.features is not None and {column_name(n) for n in calibrator.features} != set(bins.names[1:]):
         raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
     total = cells.total
@@ -87,10 +89,10 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
 
 def _refuse_sampled_paper(calibrator: "MBCTCalibrator") -> None:
     """The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart."""
-    if calibrator.preset == "paper" and calibrator.negative_rate != 1.0:
+    if calibrator.preset == "paper" and calibrator.negative_sampling_rate != 1.0:
         raise ParameterError(
-            "negative_rate with preset='paper' needs the rows in memory: read them first, or give negatives the weight "
-            f"{1.0 / calibrator.negative_rate:g} by sample_weight"
+            "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives the weight "
+            f"{1.0 / calibrator.negative_sampling_rate:g} by sample_weight"
         )
 
 
@@ -100,10 +102,10 @@ def _total(source: LevelSource, n_codes: int) -> FloatArray:
     return np.asarray(total[[COUNT, LABEL, PRED]], dtype=np.float64)
 
 
-def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns: list[str]) -> None:
+def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score_column: str, columns: list[str]) -> None:
     chosen = preset(calibrator.preset, calibrator._overrides())
     bins, grown_on = prepared.bins, prepared.grown_on
-    calibrator.model_ = CalibrationEnsemble(score, chosen.pattern, bins, (), calibrator.alpha)
+    calibrator.model_ = CalibrationEnsemble(score_column, chosen.link, bins, (), calibrator.alpha)
     if isinstance(grown_on, Cells):
         calibrator._grow(grown_on, chosen.growth)
     elif isinstance(chosen.growth, PaperOptions):
@@ -113,4 +115,4 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score: str, columns:
             calibrator._keep_paper(trees, trace, lambda: _total(grown_on, bins.n_codes[0]))
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
-    calibrator._remember(score, columns)
+    calibrator._remember(score_column, columns)

@@ -35,7 +35,7 @@ class TrainingData:
 
 
 def training_data(
-    X: Any, y: Any, sample_weight: Any, y_prob: Any, score: str | int | None, *, one_class: bool = False
+    X: Any, y: Any, sample_weight: Any, y_prob: Any, score_column: str | int | None, *, one_class: bool = False
 ) -> TrainingData:
     """Check and align everything ``fit`` received.
 
@@ -45,7 +45,7 @@ def training_data(
     columns, labels, label_name = take_labels(read_columns(X), y)
     y_true = as_binary_labels(labels, label_name)
     columns, weight = take_weights(columns, sample_weight)
-    score_name, probability = scores(columns, score, y_prob)
+    score_name, probability = scores(columns, score_column, y_prob)
     same_length(columns.n_rows, y=y_true)
     if not one_class:
         _refuse_one_class(y_true[weight > 0])
@@ -94,21 +94,21 @@ def class_labels(
     return order, np.array([position[value] for value in present.tolist()], dtype=np.intp)[code]
 
 
-def scores(columns: Columns, score: str | int | None, y_prob: Any = None) -> tuple[str, FloatArray]:
+def scores(columns: Columns, score_column: str | int | None, y_prob: Any = None) -> tuple[str, FloatArray]:
     """Name and values of the prediction to calibrate."""
     if y_prob is not None:
         probability = as_probabilities(y_prob, "y_prob")
         same_length(columns.n_rows, y_prob=probability)
-        return ("y_prob" if score is None else column_name(score)), probability
-    if score is None:
+        return ("y_prob" if score_column is None else column_name(score_column)), probability
+    if score_column is None:
         if len(columns.names) > 1:
             raise DataError(
-                "which column holds the prediction? pass score='name' (or y_prob=…); "
+                "which column holds the prediction? pass score_column='name' (or y_prob=…); "
                 f"the data has {', '.join(map(repr, columns.names[:12]))}"
             )
         name = columns.names[0]
     else:
-        name = column_name(score)
+        name = column_name(score_column)
     return name, as_probabilities(columns.numpy(name), f"score column {name!r}")
 
 

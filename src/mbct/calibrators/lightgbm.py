@@ -26,17 +26,17 @@ class FeatureTable:
     categories: dict[str, CategoryBins]
 
     @classmethod
-    def of_columns(cls, columns: Columns, score: str, categorical: Sequence[str]) -> "FeatureTable":
+    def of_columns(cls, columns: Columns, score_column: str, categorical: Sequence[str]) -> "FeatureTable":
         """Text, booleans and the columns named ``categorical`` are categories, other numbers numbers."""
         columns.require(categorical)
-        names = tuple(name for name in columns.names if name != score)
+        names = tuple(name for name in columns.names if name != score_column)
         categories = {}
         for name in names:
             if name in categorical or not is_number(columns.by_name[name]):
                 values, _ = factorize(columns.by_name[name])
                 keys = sorted({key for key in map(category_key, values) if key is not None})
                 categories[name] = CategoryBins(name, tuple(keys))
-        return cls(score, names, categories)
+        return cls(score_column, names, categories)
 
     def matrix(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         """One row for each row, the log-odds of the score first."""
@@ -75,7 +75,7 @@ class LightGBMCalibrator(Calibrator):
 
     def __init__(
         self,
-        score: str | int | None = None,
+        score_column: str | int | None = None,
         *,
         categorical: Sequence[str | int] = (),
         n_estimators: int = 500,
@@ -87,7 +87,7 @@ class LightGBMCalibrator(Calibrator):
         random_state: int = 0,
         n_jobs: int | None = None,
     ):
-        self.score = score
+        self.score_column = score_column
         self.categorical = categorical
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
@@ -180,7 +180,7 @@ class LightGBMCalibrator(Calibrator):
 
     def _restore(self, state: dict[str, Any]) -> None:
         categories = {name: CategoryBins(name, tuple(values)) for name, values in state["categories"].items()}
-        self.features_ = FeatureTable(self.score_, tuple(state["features"]), categories)
+        self.features_ = FeatureTable(self.score_column_, tuple(state["features"]), categories)
         self.model_text_ = state["model"]
         self.booster_ = _booster(self.model_text_)
 

@@ -36,9 +36,9 @@ _OVERRIDES = (
     "max_depth",
     "min_bin_size",
     "loss",
-    "number_bins",
+    "numeric_bins",
     "score_bins",
-    "score_by",
+    "score_binning",
     "min_category_rows",
     "n_folds",
     "max_relative_error",
@@ -53,20 +53,20 @@ class MBCTCalibrator(Calibrator):
 
     Parameters
     ----------
-    score : column of the prediction to calibrate (a name, or a number for arrays).
+    score_column : column of the prediction to calibrate (a name, or a number for arrays).
     features : columns that may tell bias patterns apart; None takes all but the score.
     preset : "default", grown honestly with cross-fitted splits; "fast", the same with one tree size and a larger rate,
         several times faster for most of the gain; or "paper", exactly as printed.
     categorical : "auto" codes everything but numbers by value, "all" everything, a list the named columns too.
-    max_trees, number_bins, score_bins, score_by, min_category_rows : override the preset.
+    max_trees, numeric_bins, score_bins, score_binning, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
     learning_rate, n_folds : of presets "default" and "fast".
-    size : but of preset "paper": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
+    model_size : but of preset "paper": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
         what it learnt ("fast" spares itself that), "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the
         share of the correction kept.
-    order : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
+    rank_preservation : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
         but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of pairs whose order changed.
-    negative_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
+    negative_sampling_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.
     n_threads : None uses every processor; the model does not depend on it.
@@ -82,7 +82,7 @@ class MBCTCalibrator(Calibrator):
 
     def __init__(
         self,
-        score: str | int | None = None,
+        score_column: str | int | None = None,
         features: Sequence[str | int] | None = None,
         preset: str = "default",
         *,
@@ -91,13 +91,13 @@ class MBCTCalibrator(Calibrator):
         max_depth: int | None = None,
         min_bin_size: float | str | None = None,
         loss: str | None = None,
-        number_bins: int | None = None,
+        numeric_bins: int | None = None,
         score_bins: int | None = None,
-        score_by: str | None = None,
+        score_binning: str | None = None,
         min_category_rows: float | None = None,
-        size: str = "auto",
-        order: str = "free",
-        negative_rate: float = 1.0,
+        model_size: str = "auto",
+        rank_preservation: str = "free",
+        negative_sampling_rate: float = 1.0,
         learning_rate: float | None = None,
         n_folds: int | None = None,
         alpha: float = 0.05,
@@ -106,7 +106,7 @@ class MBCTCalibrator(Calibrator):
         n_threads: int | None = None,
         strategy: Strategy = "auto",
     ):
-        self.score = score
+        self.score_column = score_column
         self.features = features
         self.preset = preset
         self.categorical = categorical
@@ -114,13 +114,13 @@ class MBCTCalibrator(Calibrator):
         self.max_depth = max_depth
         self.min_bin_size = min_bin_size
         self.loss = loss
-        self.number_bins = number_bins
+        self.numeric_bins = numeric_bins
         self.score_bins = score_bins
-        self.score_by = score_by
+        self.score_binning = score_binning
         self.min_category_rows = min_category_rows
-        self.size = size
-        self.order = order
-        self.negative_rate = negative_rate
+        self.model_size = model_size
+        self.rank_preservation = rank_preservation
+        self.negative_sampling_rate = negative_sampling_rate
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.alpha = alpha
@@ -168,7 +168,7 @@ class MBCTCalibrator(Calibrator):
         if not return_bounds:
             return calibrated
         node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
-        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_rate)
+        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_sampling_rate)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
@@ -177,7 +177,7 @@ class MBCTCalibrator(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         chosen = preset(self.preset, self._overrides())
         bins, cells = self._cells(self._unsampled(data) if self.preset == "paper" else data)
-        self.model_ = CalibrationEnsemble(data.score, chosen.pattern, bins, (), self.alpha)
+        self.model_ = CalibrationEnsemble(data.score, chosen.link, bins, (), self.alpha)
         self._grow(cells, chosen.growth)
 
     def _cells(self, data: TrainingData) -> tuple[FeatureBins, Cells]:
@@ -195,9 +195,9 @@ class MBCTCalibrator(Calibrator):
 
     def _unsampled(self, data: TrainingData) -> TrainingData:
         """Rows for the paper's trees: a kept negative stands for those that were left out."""
-        if self.negative_rate == 1.0:
+        if self.negative_sampling_rate == 1.0:
             return data
-        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_rate, 1.0))
+        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
     def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
         """Fill the model with trees grown on cells."""
@@ -215,15 +215,17 @@ class MBCTCalibrator(Calibrator):
         ordered, wishes = tuple(feature.ordered for feature in self.model_.bins), self._wishes()
         grown = grow_default(cells, ordered, growth, wishes, self._threads(), advance)
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
-        self.bounds_ = bounds_of_cells(self.model_, cells.codes, cells.per(grown.copies).sums, wishes.negative_rate)
+        self.bounds_ = bounds_of_cells(
+            self.model_, cells.codes, cells.per(grown.copies).sums, wishes.negative_sampling_rate
+        )
 
     def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
         """Take the paper's trees, whether they grew on cells or in an engine."""
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
-        self.bounds_ = bounds_of_tree(self.model_, total, self.negative_rate)
+        self.bounds_ = bounds_of_tree(self.model_, total, self.negative_sampling_rate)
 
     def _wishes(self) -> Wishes:
-        return Wishes(self.size, self.order, self.negative_rate)  # type: ignore[arg-type]  # Wishes checks the strings
+        return Wishes(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # Wishes checks the strings
 
     def _overrides(self) -> dict[str, Any]:
         self._wishes()
@@ -231,21 +233,23 @@ class MBCTCalibrator(Calibrator):
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
         if self.preset == "paper":
-            if self.order != "free":
-                raise ParameterError(f"order={self.order!r} has no meaning with preset='paper'; leave it out")
+            if self.rank_preservation != "free":
+                raise ParameterError(
+                    f"rank_preservation={self.rank_preservation!r} has no meaning with preset='paper'; leave it out"
+                )
             return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
         return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
 
-    def _feature_names(self, columns: Columns, score: str) -> list[str]:
+    def _feature_names(self, columns: Columns, score_column: str) -> list[str]:
         if self.features is None:
-            return [name for name in columns.names if name != score]
+            return [name for name in columns.names if name != score_column]
         if isinstance(self.features, str):
             raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
         names = [column_name(name) for name in self.features]
         if len(set(names)) < len(names):
             raise DataError(f"features names a column twice: {names}")
         columns.require(names)
-        return [name for name in names if name != score]
+        return [name for name in names if name != score_column]
 
     def _threads(self) -> int:
         if self.n_threads is None:

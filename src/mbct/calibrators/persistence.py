@@ -24,7 +24,7 @@ def dumps(calibrator: "Calibrator") -> bytes:
     document = {
         "method": calibrator.method,
         "parameters": _plain_parameters(calibrator),
-        "score": calibrator.score_,
+        "score": calibrator.score_column_,
         "columns": calibrator.feature_names_in_.tolist(),
         "state": calibrator._state(),
     }

@@ -43,5 +43,5 @@ def calibrator_class(name: str) -> "type[Calibrator]":
 
 
 def make(name: str, **parameters: Any) -> "Calibrator":
-    """An unfitted calibrator by name, for example ``make("platt", score="pctr")``."""
+    """An unfitted calibrator by name, for example ``make("platt", score_column="pctr")``."""
     return calibrator_class(name)(**parameters)

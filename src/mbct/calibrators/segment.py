@@ -27,7 +27,7 @@ class SegmentCalibrator(Calibrator):
 
     def __init__(
         self,
-        score: str | int | None = None,
+        score_column: str | int | None = None,
         *,
         field: str | int | None = None,
         segment_method: str = "platt",
@@ -35,7 +35,7 @@ class SegmentCalibrator(Calibrator):
         min_rows: float = 200,
         min_class_rows: float = 10,
     ):
-        self.score = score
+        self.score_column = score_column
         self.field = field
         self.segment_method = segment_method
         self.parameters = parameters
@@ -84,8 +84,8 @@ class SegmentCalibrator(Calibrator):
 
     def _make_part(self) -> Calibrator:
         parameters = self.parameters or {}
-        if not isinstance(parameters, dict) or "score" in parameters:
-            raise ParameterError(f"parameters must be a dictionary without 'score', got {self.parameters!r}")
+        if not isinstance(parameters, dict) or "score_column" in parameters:
+            raise ParameterError(f"parameters must be a dictionary without 'score_column', got {self.parameters!r}")
         try:
             return make(self.segment_method, **parameters)
         except TypeError as error:
@@ -102,7 +102,7 @@ class SegmentCalibrator(Calibrator):
 
     def _restore_part(self, state: dict[str, Any]) -> Calibrator:
         part = self._make_part()
-        part._remember(self.score_, self.feature_names_in_.tolist())
+        part._remember(self.score_column_, self.feature_names_in_.tolist())
         part._restore(state)
         return part
 

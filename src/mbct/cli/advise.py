@@ -33,9 +33,9 @@ def advise(
     """
     with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)
-    from mbct.evaluation.feature_ranking import advise_features
+    from mbct.evaluation.feature_ranking import rank_features
 
-    advice = advise_features(used, roles.label, score=roles.score, sample_weight=roles.weight, random_state=seed)
+    advice = rank_features(used, roles.label, score_column=roles.score, sample_weight=roles.weight, random_state=seed)
     if as_json:
         print_json({**roles.to_dict(), **advice.to_dict()})
     else:

@@ -87,7 +87,7 @@ def append_rows(store: "CellStore", rows: Data, roles: Roles, day: str, batch: s
     else:
         features = list(roles.features or ())
         own = rows.source(roles.columns)
-        bins = fit_bins(own, score=roles.score, label=roles.label, weight=roles.weight, features=features)
+        bins = fit_bins(own, score_column=roles.score, label=roles.label, weight=roles.weight, features=features)
     rows.require(bins.names)
     wanted = dict.fromkeys([*bins.names, roles.label, *([] if roles.weight is None else [roles.weight])])
     found = aggregate_rows(rows.source(list(wanted)), bins, label=roles.label, weight=roles.weight)

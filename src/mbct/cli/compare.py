@@ -44,7 +44,7 @@ def compare(
     result = compare_methods(
         used,
         roles.label,
-        score=roles.score,
+        score_column=roles.score,
         methods=methods or None,
         cv=folds,
         sample_weight=roles.weight,

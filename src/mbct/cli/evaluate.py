@@ -106,7 +106,7 @@ def evaluate(
     parsed = [parse_gate(text) for text in gates]
     calibrator = None if model is None else load_calibrator(model)
     if calibrator is not None:
-        score = score or calibrator.score_
+        score = score or calibrator.score_column_
     with labelled_data(data, sql, label, score, weight) as (opened, roles):
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))

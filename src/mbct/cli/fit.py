@@ -22,7 +22,7 @@ EXAMPLES = (
     "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
     "mbct fit clicks.parquet --set size=compact -o model.json",
-    "mbct fit clicks.parquet --set order=within-bin --set negative_rate=0.1 -o model.json",
+    "mbct fit clicks.parquet --set order=within-bin --set negative_sampling_rate=0.1 -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
 )
 
@@ -118,10 +118,10 @@ def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) 
     from mbct.calibrators.registry import calibrator_class
 
     kind = calibrator_class(method)
-    check_settings(method, parameters, set(kind._get_param_names()) - {"score", "features"})
-    calibrator = kind(score=roles.score, **parameters)
+    check_settings(method, parameters, set(kind._get_param_names()) - {"score_column", "features"})
+    calibrator = kind(score_column=roles.score, **parameters)
     # The paper's trees undo a sampling of negatives row by row.
-    by_row = parameters.get("preset") == "paper" and parameters.get("negative_rate", 1.0) != 1.0
+    by_row = parameters.get("preset") == "paper" and parameters.get("negative_sampling_rate", 1.0) != 1.0
     rows = data.source(roles.columns) if method == "mbct" and not by_row else data.table(roles.columns)
     calibrator.fit(rows, roles.label, roles.weight)
     return _with_means(calibrator, data, roles)

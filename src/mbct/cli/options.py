@@ -99,9 +99,9 @@ def load_calibrator(path: str) -> "Calibrator":
     from mbct.calibrators.persistence import load_model
 
     calibrator = load_model(path)
-    if not isinstance(calibrator.score_, str):
+    if not isinstance(calibrator.score_column_, str):
         raise ParameterError(
-            f"{path} calibrates {len(calibrator.score_)} classes at once, commands one probability: load it in Python "
+            f"{path} calibrates {len(calibrator.score_column_)} classes at once, commands one probability: load it in Python "
             "with mbct.load_model"
         )
     return calibrator

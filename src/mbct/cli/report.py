@@ -37,14 +37,14 @@ def report(
     from mbct.report import write_report
 
     calibrator = load_calibrator(model)
-    with labelled_data(data, sql, label, score or calibrator.score_, weight) as (opened, roles):
+    with labelled_data(data, sql, label, score or calibrator.score_column_, weight) as (opened, roles):
         table = opened.table()
     summary = write_report(
         calibrator,
         table,
         roles.label,
         output,
-        score=roles.score,
+        score_column=roles.score,
         sample_weight=roles.weight,
         title=title,
         command=shlex.join(["mbct", *sys.argv[1:]]),

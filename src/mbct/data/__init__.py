@@ -3,7 +3,7 @@
 >>> import mbct.data as engines
 >>> import polars as pl
 >>> rows = pl.LazyFrame({"p": [0.2, 0.2, 0.6, 0.6], "y": [0, 1, 1, 1], "site": ["a", "a", "b", "b"]})
->>> bins = engines.fit_bins(rows, score="p", label="y")
+>>> bins = engines.fit_bins(rows, score_column="p", label="y")
 >>> cells = engines.aggregate(rows, bins, label="y")
 >>> sorted(cells.sums.count.tolist()), float(cells.total.label)
 ([2.0, 2.0], 3.0)

@@ -32,7 +32,7 @@ _VALUE = "__mbct_value"
 
 def fit_bins_of_rows(
     rows: Rows,
-    score: str,
+    score_column: str,
     features: Sequence[str],
     categorical: Categorical,
     options: BinningOptions,
@@ -46,7 +46,7 @@ def fit_bins_of_rows(
     """
     by_value = features_by_value(rows, features, categorical)
     with progress("binning columns", len(features) + 1) as advance:
-        fitted: list[Bins] = [score_bins(rows, score, options, most_distinct)]
+        fitted: list[Bins] = [score_bins(rows, score_column, options, most_distinct)]
         for name in features:
             advance(1)
             fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
@@ -62,20 +62,22 @@ def features_by_value(rows: Rows, features: Sequence[str], categorical: Categori
 def _bins_of(rows: Rows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Bins:
     if by_value:
         return _category_bins(rows, name, options.min_category_rows)
-    return number_bins(rows, name, options, most_distinct)
+    return numeric_bins(rows, name, options, most_distinct)
 
 
-def number_bins(rows: Rows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
+def numeric_bins(rows: Rows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
     """Bins of a number that is cut."""
-    return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.number_bins)
+    return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.numeric_bins)
 
 
-def score_bins(rows: Rows, score: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
+def score_bins(
+    rows: Rows, score_column: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
+) -> NumberBins:
     """Bins of the prediction; those of equal width need no query."""
-    if options.score_by == "width":
+    if options.score_binning == "width":
         nothing = np.empty(0)
-        return fit_score_bins(score, nothing, nothing, options)
-    return fit_score_bins(score, *_distinct_numbers(rows, nw.col(P), most_distinct), options)
+        return fit_score_bins(score_column, nothing, nothing, options)
+    return fit_score_bins(score_column, *_distinct_numbers(rows, nw.col(P), most_distinct), options)
 
 
 def _distinct_numbers(rows: Rows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:

@@ -22,7 +22,7 @@ from mbct.validation import FloatArray, as_binary_labels, as_probabilities, as_w
 def fit_bins(
     data: Any,
     *,
-    score: str,
+    score_column: str,
     label: str,
     weight: str | None = None,
     features: Sequence[str] | None = None,
@@ -33,12 +33,12 @@ def fit_bins(
     source = open_source(data)
     options = options or BinningOptions()
     if features is None:
-        features = [name for name in source.names if name not in (score, label, weight)]
+        features = [name for name in source.names if name not in (score_column, label, weight)]
     if isinstance(source, LazySource):
-        rows = training_rows(source, score, label, weight, features)
-        return fit_bins_of_rows(rows, score, features, categorical, options)
-    columns, y_prob, y_true, weights = _counted(source.columns, score, label, weight)
-    return memory.fit_bins(columns, score, features, y_prob, y_true, weights, categorical, options)
+        rows = training_rows(source, score_column, label, weight, features)
+        return fit_bins_of_rows(rows, score_column, features, categorical, options)
+    columns, y_prob, y_true, weights = _counted(source.columns, score_column, label, weight)
+    return memory.fit_bins(columns, score_column, features, y_prob, y_true, weights, categorical, options)
 
 
 def aggregate(
@@ -65,10 +65,10 @@ def aggregate(
 
 
 def _counted(
-    columns: Columns, score: str, label: str, weight: str | None
+    columns: Columns, score_column: str, label: str, weight: str | None
 ) -> tuple[Columns, FloatArray, FloatArray, FloatArray | None]:
     """Columns, predictions, labels and weights of the rows whose weight is not zero."""
-    y_prob = as_probabilities(columns.numpy(score), f"score column {score!r}")
+    y_prob = as_probabilities(columns.numpy(score_column), f"score column {score_column!r}")
     y_true = as_binary_labels(columns.numpy(label), f"label column {label!r}")
     if weight is None:
         return columns, y_prob, y_true, None

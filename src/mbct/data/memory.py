@@ -20,7 +20,7 @@ Categorical = Literal["auto", "all"] | Sequence[str]
 
 def fit_bins(
     columns: Columns,
-    score: str,
+    score_column: str,
     features: Sequence[str],
     y_prob: FloatArray,
     y_true: FloatArray,
@@ -31,7 +31,7 @@ def fit_bins(
     """Bins of the prediction and of ``features``; the prediction comes first."""
     columns.require(features)
     by_value = categories(columns, features, categorical)
-    fitted: list[Bins] = [fit_score_bins(score, *distinct_numbers(y_prob, weight), options)]
+    fitted: list[Bins] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
     rate = float(np.average(y_true, weights=weight))
     for name in features:
         if name in by_value:
@@ -44,7 +44,7 @@ def fit_bins(
             fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows, rate))
         else:
             distinct = distinct_numbers(as_floats(columns.column(name)), weight)
-            fitted.append(fit_number_bins(name, *distinct, options.number_bins))
+            fitted.append(fit_number_bins(name, *distinct, options.numeric_bins))
     return FeatureBins(tuple(fitted))
 
 

@@ -56,10 +56,10 @@ class RawGroups:
 
     @classmethod
     def of(
-        cls, rows: Rows, score: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions
+        cls, rows: Rows, score_column: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions
     ) -> "RawGroups":
         """Nothing is computed yet."""
-        return cls(rows, score_bins(rows, score, options), tuple(features), frozenset(by_value), options)
+        return cls(rows, score_bins(rows, score_column, options), tuple(features), frozenset(by_value), options)
 
     @property
     def keys(self) -> list[str]:
@@ -138,8 +138,8 @@ def _coded_column(
     """Bins of a column of groups, and the code of each group."""
     if not by_value:
         values = as_floats(column)
-        number_bins: NumberBins = fit_number_bins(name, *distinct_numbers(values, sums.count), options.number_bins)
-        return number_bins, number_bins.encode(values)
+        numeric_bins: NumberBins = fit_number_bins(name, *distinct_numbers(values, sums.count), options.numeric_bins)
+        return numeric_bins, numeric_bins.encode(values)
     distinct, position = factorize(column)
     mass, label, pred = (
         np.bincount(position, amount, len(distinct)).astype(np.float64)

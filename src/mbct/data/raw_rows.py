@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from mbct.data.binning import number_bins, score_bins
+from mbct.data.binning import numeric_bins, score_bins
 from mbct.data.columns import as_floats, factorize
 from mbct.data.raw_groups import raw_key, raw_value
 from mbct.data.rows import P, Rows, W, Y
@@ -30,15 +30,21 @@ Narrow = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def cells_of_raw_rows(
-    rows: Rows, score: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions, *, join: bool
+    rows: Rows,
+    score_column: str,
+    features: Sequence[str],
+    by_value: Iterable[str],
+    options: BinningOptions,
+    *,
+    join: bool,
 ) -> tuple[FeatureBins, Cells]:
     """Bins, and every row a cell of its own, unless ``join`` and it turns out that rows of equal codes are many.
 
     Numbers that are cut get their bins from the engine beforehand.
     """
     gathered: list[_Cut | _Numbered] = [
-        _Cut(score_bins(rows, score, options)),
-        *(_Numbered(name) if name in by_value else _Cut(number_bins(rows, name, options)) for name in features),
+        _Cut(score_bins(rows, score_column, options)),
+        *(_Numbered(name) if name in by_value else _Cut(numeric_bins(rows, name, options)) for name in features),
     ]
     p, y, w = _read(rows, features, by_value, gathered)
     rate = float(np.average(y, weights=w))

@@ -35,18 +35,20 @@ class Rows:
     weighted: bool
 
 
-def training_rows(source: LazySource, score: str, label: str, weight: str | None, features: Sequence[str]) -> Rows:
+def training_rows(
+    source: LazySource, score_column: str, label: str, weight: str | None, features: Sequence[str]
+) -> Rows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
-    require(source, [score, label, *([] if weight is None else [weight]), *features])
-    for role, name in (("score", score), ("label", label), ("weight", weight)):
+    require(source, [score_column, label, *([] if weight is None else [weight]), *features])
+    for role, name in (("score", score_column), ("label", label), ("weight", weight)):
         if name is not None:
             require_number(source, name, role)
     schema = source.frame.collect_schema()
-    roles = {P: score, Y: label} | ({} if weight is None else {W: weight})
+    roles = {P: score_column, Y: label} | ({} if weight is None else {W: weight})
     one = [nw.lit(1.0).alias(W)] if weight is None else []
     kept = [nw.col(name) for name in features]
     cautious = [number(name, schema[name]).alias(role) for role, name in roles.items()]
-    rows = _checked(source.with_frame(source.frame.select(*cautious, *one, *kept)), score, label, weight)
+    rows = _checked(source.with_frame(source.frame.select(*cautious, *one, *kept)), score_column, label, weight)
     # No value is missing: what each query would do about NaN is left out from here on.
     plain = [(nw.col(name).cast(nw.Float64) + 0.0).alias(role) for role, name in roles.items()]
     frame = source.frame.select(*plain, *one, *kept)
@@ -68,7 +70,7 @@ def require_number(source: LazySource, name: str, role: str) -> None:
         raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
 
 
-def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Rows:
+def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> Rows:
     """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
@@ -97,13 +99,13 @@ def _checked(rows: LazySource, score: str, label: str, weight: str | None) -> Ro
         and 0.0 <= result.get("w_least", 1.0) <= result.get("w_most", 1.0) < np.inf
     )
     if not sound:
-        _name_the_fault(rows, score, label, weight)
+        _name_the_fault(rows, score_column, label, weight)
     if not result["mass"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
     return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
 
 
-def _name_the_fault(rows: LazySource, score: str, label: str, weight: str | None) -> None:
+def _name_the_fault(rows: LazySource, score_column: str, label: str, weight: str | None) -> None:
     """Raise for the first of the faults that rows can have: how many have it, with one value to show."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     faults = {
@@ -130,12 +132,15 @@ def _name_the_fault(rows: LazySource, score: str, label: str, weight: str | None
     )
     result = {name: found[name].to_list()[0] for name in found.columns}
     _refuse(
-        result, "p_missing", f"score column {score!r} is not a number", "drop or fill the missing predictions first"
+        result,
+        "p_missing",
+        f"score column {score_column!r} is not a number",
+        "drop or fill the missing predictions first",
     )
     _refuse(
         result,
         "p_outside",
-        f"score column {score!r} lies outside [0, 1]",
+        f"score column {score_column!r} lies outside [0, 1]",
         "pass probabilities, not log-odds or percentages",
     )
     _refuse(result, "y_missing", f"label column {label!r} is missing", "drop the rows without a label")

@@ -90,7 +90,7 @@ def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> Lazy
     coded = with_codes(prepared, ensemble.bins, P, used)
     n_codes = ensemble.bins.n_codes
     terms = [tree_decision(tree, n_codes) for tree in ensemble.trees]
-    product = ensemble.pattern == "linear"
+    product = ensemble.link == "linear"
     totalled = source.engine.add_total(coded.frame, _TOTAL, terms, code_column, product=product)
     if product:
         moved = (nw.col(P) * nw.col(_TOTAL)).clip(0.0, 1.0)

@@ -42,7 +42,7 @@ class Prepared:
 def prepare(
     source: LazySource,
     *,
-    score: str,
+    score_column: str,
     label: str,
     weight: str | None,
     features: Sequence[str],
@@ -61,15 +61,15 @@ def prepare(
         raise ParameterError(f"strategy={strategy!r} must be one of {', '.join(map(repr, get_args(Strategy)))}")
     if strategy == "level-wise" and not level_wise:
         raise ParameterError("strategy='level-wise' needs preset='paper' and its closed-form loss 'mvce'")
-    rows = training_rows(source, score, label, weight, features)
+    rows = training_rows(source, score_column, label, weight, features)
     refuse_one_class(rows)
-    if level_wise and strategy != "level-wise" and options.score_by == "width":
+    if level_wise and strategy != "level-wise" and options.score_binning == "width":
         by_value = features_by_value(rows, features, categorical)
-        direct = _from_raw(rows, score, features, by_value, options, most_cells, insist=strategy == "cells")
+        direct = _from_raw(rows, score_column, features, by_value, options, most_cells, insist=strategy == "cells")
         if direct is not None:
             yield Prepared(*direct, rows.mass, rows.positives)
             return
-    bins = fit_bins_of_rows(rows, score, features, categorical, options)
+    bins = fit_bins_of_rows(rows, score_column, features, categorical, options)
     coded = coded_rows(rows, bins)
     level = _cell_level(rows, coded, bins, strategy, level_wise=level_wise, most_cells=most_cells)
     if level is None:
@@ -83,7 +83,7 @@ def prepare(
 
 def _from_raw(
     rows: Rows,
-    score: str,
+    score_column: str,
     features: Sequence[str],
     by_value: set[str],
     options: BinningOptions,
@@ -92,7 +92,7 @@ def _from_raw(
     insist: bool,
 ) -> tuple[FeatureBins, Cells] | None:
     """Cells by way of raw values, read once: grouped where they are few, else row by row; None where neither fits."""
-    groups = RawGroups.of(rows, score, features, by_value, options)
+    groups = RawGroups.of(rows, score_column, features, by_value, options)
     fits, most_groups = rows.n_rows <= 2 * most_cells, min(MOST_GROUPS, most_cells)
     grouped = groups.cells(most_groups) if fits and groups.look_few() else None
     if grouped is not None:
@@ -107,7 +107,7 @@ def _from_raw(
         return None
     # Cut numbers have fewer codes than values.
     join = worth_joining or len(by_value) < len(features)
-    return cells_of_raw_rows(rows, score, features, by_value, options, join=join)
+    return cells_of_raw_rows(rows, score_column, features, by_value, options, join=join)
 
 
 def _cell_level(
@@ -130,7 +130,7 @@ def _cell_level(
         return "cell"
     raise DataError(
         f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or "
-        "bins (number_bins, score_bins), fit on a sample, take preset='paper', which can grow in the engine, "
+        "bins (numeric_bins, score_bins), fit on a sample, take preset='paper', which can grow in the engine, "
         "or insist with strategy='cells'"
     )
 

@@ -138,7 +138,7 @@ def compare(
     X: Any,
     y: Any,
     *,
-    score: str | int | None = None,
+    score_column: str | int | None = None,
     methods: Methods | None = None,
     cv: int = 5,
     sample_weight: Any = None,
@@ -156,11 +156,11 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.05, 0.95, 2000)
     >>> y = rng.uniform(size=2000) < p**2
-    >>> compare({"p": p}, y, score="p", methods=["platt", "temperature"]).best.name
+    >>> compare({"p": p}, y, score_column="p", methods=["platt", "temperature"]).best.name
     'platt'
     """
     calibrators = _chosen(methods)
-    data = training_data(X, y, sample_weight, y_prob, score).counted()
+    data = training_data(X, y, sample_weight, y_prob, score_column).counted()
     keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob)), random_state)
     fold = cross_validation_folds(keys, data.y_true, cv)
     results, failures = _run(data, calibrators, fold)

@@ -15,7 +15,7 @@ _SURE = 2.0
 
 
 @dataclass(frozen=True)
-class ColumnAdvice:
+class RankedFeature:
     """One column: the fall of the mean held-out log loss that it brings beside the score, and its standard error."""
 
     column: str
@@ -29,11 +29,11 @@ class ColumnAdvice:
 
 
 @dataclass(frozen=True)
-class FeatureAdvice:
+class FeatureRanking:
     """Columns by falling gain, and what the score's own curve gains without any of them."""
 
-    score: ColumnAdvice
-    columns: tuple[ColumnAdvice, ...]
+    score: RankedFeature
+    columns: tuple[RankedFeature, ...]
 
     def best(self, most: int | None = None) -> list[str]:
         """Names of the columns that help, at most so many: the paper took seven."""
@@ -51,34 +51,40 @@ class FeatureAdvice:
         return "\n".join(lines)
 
 
-def _line(advice: ColumnAdvice, width: int) -> str:
+def _line(advice: RankedFeature, width: int) -> str:
     return f"{advice.column:{width}}  {1e5 * advice.gain:9.2f}  {1e5 * advice.standard_error:19.2f}"
 
 
-def advise_features(
+def rank_features(
     X: Any,
     y: Any = None,
     *,
-    score: str | int | None = None,
+    score_column: str | int | None = None,
     features: Sequence[str | int] | None = None,
     sample_weight: Any = None,
     y_prob: Any = None,
     categorical: Categorical = "auto",
     random_state: int = 0,
     n_threads: int | None = None,
-) -> FeatureAdvice:
+) -> FeatureRanking:
     """Judge every column by itself: what it gains beside the score on rows that were left out of growth.
 
     Many columns may tell the same story, and some tell theirs only together: take the columns that help as a start,
     not as the last word.
     """
-    data = training_data(X, y, sample_weight, y_prob, score)
+    data = training_data(X, y, sample_weight, y_prob, score_column)
     calibrator = MBCTCalibrator(
-        score=data.score, features=features, categorical=categorical, random_state=random_state, n_threads=n_threads
+        score_column=data.score,
+        features=features,
+        categorical=categorical,
+        random_state=random_state,
+        n_threads=n_threads,
     )
     bins, cells = calibrator._cells(data)
     ordered = tuple(feature.ordered for feature in bins)
     with progress("judging columns", len(bins)) as advance:
         found = gains(cells, ordered, calibrator._threads(), random_state, advance)
-    advice = [ColumnAdvice(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)]
-    return FeatureAdvice(advice[0], tuple(sorted(advice[1:], key=lambda a: (-a.gain, a.column))))
+    advice = [
+        RankedFeature(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)
+    ]
+    return FeatureRanking(advice[0], tuple(sorted(advice[1:], key=lambda a: (-a.gain, a.column))))

@@ -51,7 +51,7 @@ def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
     names = identifiers(model.bins.names)
     fields = [Field(bins, name, _kind(bins)) for bins, name in zip(model.bins, names, strict=True)]
     declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
-    identity = c_source.IDENTITY.format(prefix=prefix, score=names[0])
+    identity = c_source.IDENTITY.format(prefix=prefix, score_column=names[0])
     body = _walk(model, fields, prefix) if model.trees else [identity]
     return "\n".join([declarations, *body, "#endif"]) + "\n"
 
@@ -82,7 +82,7 @@ def _walk(model: CalibrationEnsemble, every: list[Field], prefix: str) -> list[s
         *(line for field in fields for line in _tables_of_field(field)),
         *_tables_of_trees(model, {feature: i for i, feature in enumerate(used)}),
         *(c_source.ENCODERS[kind] for kind in kinds),
-        c_source.WALK.format(**walk, move=c_source.MOVES[model.pattern].format(epsilon=EPSILON)),
+        c_source.WALK.format(**walk, move=c_source.MOVES[model.link].format(epsilon=EPSILON)),
     ]
 
 

@@ -34,7 +34,7 @@ def to_lightgbm(model: CalibrationEnsemble) -> str:
     blocks = []
     for number, tree in enumerate(trees):
         root = binary_tree(model, tree, coded)
-        blocks.append("\n".join([f"Tree={number}", *_tree_lines(root, model.pattern == "linear"), "", "", ""]))
+        blocks.append("\n".join([f"Tree={number}", *_tree_lines(root, model.link == "linear"), "", "", ""]))
     names = identifiers(model.bins.names)
     header = [
         "tree",
@@ -78,7 +78,7 @@ def from_raw_score(model: CalibrationEnsemble, y_prob: FloatArray, raw_score: Fl
     """Calibrated probabilities: σ(logit(p) + r) for the pattern "odds", clip(p·exp(r), 0, 1) for "linear"."""
     if not model.trees:
         return np.array(y_prob, dtype=np.float64)
-    return model.apply_steps(y_prob, np.exp(raw_score) if model.pattern == "linear" else raw_score)
+    return model.apply_steps(y_prob, np.exp(raw_score) if model.link == "linear" else raw_score)
 
 
 def _feature_info(bins: Bins, coded: bool) -> str:

@@ -42,7 +42,7 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "c
     codes = [_codes(graph, model.bins[j], names[j], missing_text) for j in used]
     columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
     steps = _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
-    moved = _multiplied(graph, names[0], steps) if model.pattern == "linear" else _moved(graph, names[0], steps)
+    moved = _multiplied(graph, names[0], steps) if model.link == "linear" else _moved(graph, names[0], steps)
     missing = graph.node("IsNaN", [names[0]])
     return graph.finished(graph.node("Where", [missing, names[0], moved]), output)
 

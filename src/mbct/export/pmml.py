@@ -44,7 +44,7 @@ def to_pmml(model: CalibrationEnsemble, output: str = "calibrated") -> str:
     _mining_schema(ensemble, model, used)
     _output(ensemble, model, output)
     segments = _below(ensemble, "Segmentation", multipleModelMethod="sum")
-    for number, tree in enumerate(list(decisions(model)) or [Leaf(0.0 if model.pattern == "odds" else 1.0)], 1):
+    for number, tree in enumerate(list(decisions(model)) or [Leaf(0.0 if model.link == "odds" else 1.0)], 1):
         segment = _below(segments, "Segment", id=str(number))
         _below(segment, "True")
         options = {"missingValueStrategy": "none", "noTrueChildStrategy": "returnLastPrediction"}
@@ -87,7 +87,7 @@ def _node(parent: Element, model: CalibrationEnsemble, decision: Decision, predi
 
 
 def _score(model: CalibrationEnsemble, step: float) -> str:
-    return repr(step if model.pattern == "odds" else log_multiplier(step, "PMML"))
+    return repr(step if model.link == "odds" else log_multiplier(step, "PMML"))
 
 
 def _predicate(bins: Bins, branch: Branch, position: int) -> Element:
@@ -139,7 +139,7 @@ def _output(parent: Element, model: CalibrationEnsemble, output: str) -> None:
     score, total = _element("FieldRef", field=model.score), _element("FieldRef", field="total step")
     if not model.trees:
         calibrated.append(score)
-    elif model.pattern == "linear":
+    elif model.link == "linear":
         moved = _apply("*", score, _apply("exp", total))
         calibrated.append(_apply("max", _constant(0.0), _apply("min", _constant(1.0), moved)))
     else:

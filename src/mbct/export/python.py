@@ -22,7 +22,7 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
     used = used_features(model)
     position = {feature: i for i, feature in enumerate(used)}
     position[-1] = -1
-    lines = [f"PATTERN = {model.pattern!r}", f"EPSILON = {EPSILON!r}"]
+    lines = [f"PATTERN = {model.link!r}", f"EPSILON = {EPSILON!r}"]
     lines.append("# (name, edges of a number or None, codes of values)")
     lines += ["FEATURES: Sequence[Feature] = (", *(f"    {_feature(model.bins[j])}," for j in used), ")"]
     lines.append("# (step, feature or -1, first code of each run, child of each run or -1 to stop here)")

@@ -25,7 +25,7 @@ def rules_text(model: CalibrationEnsemble) -> str:
     """One line a rule, tree by tree, under a heading that says how the rules act together."""
     if not model.trees:
         return f"No rules: {model.score} is returned as it is.\n"
-    target = f"the odds of {model.score}" if model.pattern == "odds" else model.score
+    target = f"the odds of {model.score}" if model.link == "odds" else model.score
     lines = [
         f"{model.n_rules:,} bins in {len(model.trees):,} trees. In each tree one rule applies to a row; "
         f"the multipliers of all trees multiply {target}.",
@@ -44,7 +44,7 @@ def rules_json(model: CalibrationEnsemble) -> str:
         "format": FORMAT,
         "version": VERSION,
         "score": model.score,
-        "pattern": model.pattern,
+        "pattern": model.link,
         "alpha": model.alpha,
         "n_trees": len(model.trees),
         "features": [

@@ -34,21 +34,21 @@ class BinBounds:
     pred: FloatArray
 
     def intervals(
-        self, node: IntArray, calibrated: FloatArray, n_bins: int, alpha: float, negative_rate: float = 1.0
+        self, node: IntArray, calibrated: FloatArray, n_bins: int, alpha: float, negative_sampling_rate: float = 1.0
     ) -> tuple[FloatArray, FloatArray]:
         """[ŷ_b − ε_b, ŷ_b + ε_b], equation (bound_eq), handed to the rows of bin b in proportion to their prediction.
 
         The mean over a bin of the lower ends is ŷ_b − ε_b, that of the upper ends ŷ_b + ε_b: with probability 1 − α
-        the true rate of every bin lies between them. Where only a share r = ``negative_rate`` of the negatives was
+        the true rate of every bin lies between them. Where only a share r = ``negative_sampling_rate`` of the negatives was
         kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population over r; so
         both ends are brought back by the odds before they are handed out.
         """
         label_rate = np.divide(self.label, self.count, out=np.zeros_like(self.count), where=self.count > 0)
         bound = label_rate_bound(label_rate, self.count, n_bins, alpha)
         ends = np.maximum(label_rate - bound, 0.0), np.minimum(label_rate + bound, 1.0)
-        population = self.label + (self.count - self.label) / negative_rate
+        population = self.label + (self.count - self.label) / negative_sampling_rate
         mean = np.divide(self.pred, population, out=np.ones_like(population), where=population > 0)
-        lower, upper = (odds_scaled(end, negative_rate) / np.maximum(mean, 1e-12) for end in ends)
+        lower, upper = (odds_scaled(end, negative_sampling_rate) / np.maximum(mean, 1e-12) for end in ends)
         return np.clip(lower[node] * calibrated, 0.0, 1.0), np.clip(upper[node] * calibrated, 0.0, 1.0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def bin_tree(model: CalibrationEnsemble) -> CalibrationTree | None:
     """The tree whose leaves are the bins; None where the ensemble has no tree and all rows are one bin."""
     if not model.trees:
         return None
-    return model.trees[-1] if model.pattern == "linear" else max(model.trees, key=_told_apart)
+    return model.trees[-1] if model.link == "linear" else max(model.trees, key=_told_apart)
 
 
 def _told_apart(tree: CalibrationTree) -> float:
@@ -88,10 +88,12 @@ def bin_of(model: CalibrationEnsemble, codes: CodeMatrix) -> tuple[IntArray, int
     return tree.apply(codes), len(tree.leaves)
 
 
-def bounds_of_cells(model: CalibrationEnsemble, codes: CodeMatrix, sums: Sums, negative_rate: float = 1.0) -> BinBounds:
-    """Sums of each bin of an "odds" ensemble; ``negative_rate`` of the negatives are among the rows."""
+def bounds_of_cells(
+    model: CalibrationEnsemble, codes: CodeMatrix, sums: Sums, negative_sampling_rate: float = 1.0
+) -> BinBounds:
+    """Sums of each bin of an "odds" ensemble; ``negative_sampling_rate`` of the negatives are among the rows."""
     log_odds = sums.logit / sums.count + model.total_step(codes)
-    population = sums.label + (sums.count - sums.label) / negative_rate
+    population = sums.label + (sums.count - sums.label) / negative_sampling_rate
     tree = bin_tree(model)
     node, _ = bin_of(model, codes)
     n_nodes = 1 if tree is None else tree.n_nodes
@@ -106,16 +108,16 @@ def bounds_of_cells(model: CalibrationEnsemble, codes: CodeMatrix, sums: Sums, n
 
 
 def bounds_of_tree(
-    model: CalibrationEnsemble, total: Callable[[], FloatArray], negative_rate: float = 1.0
+    model: CalibrationEnsemble, total: Callable[[], FloatArray], negative_sampling_rate: float = 1.0
 ) -> BinBounds:
     """Sums of each bin of a "linear" ensemble, which its last tree holds itself; without trees all rows are one bin.
 
     ``total`` finds count, label and prediction of all rows; it is asked only where there is no tree. These count a kept
-    negative 1/``negative_rate`` times; the theorem counts it once.
+    negative 1/``negative_sampling_rate`` times; the theorem counts it once.
     """
     tree = bin_tree(model)
     if tree is None:
         count, label, pred = rounded(total()).reshape(len(BIN_SUMS), 1)
     else:
         count, label, pred = tree.count, tree.label, rounded(np.minimum(tree.pred * tree.step, tree.count))
-    return BinBounds(rounded(label + (count - label) * negative_rate), label, pred)
+    return BinBounds(rounded(label + (count - label) * negative_sampling_rate), label, pred)

@@ -26,7 +26,7 @@ from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
 
-Pattern = Literal["linear", "odds"]
+Link = Literal["linear", "odds"]
 
 _WORTH_MASKS = 2_000
 """Rows from which on compiling the masks costs less than walking the trees."""
@@ -45,7 +45,7 @@ class CalibrationEnsemble:
     """
 
     score: str
-    pattern: Pattern
+    link: Link
     bins: FeatureBins
     trees: tuple[CalibrationTree, ...]
     alpha: float = 0.05
@@ -62,7 +62,7 @@ class CalibrationEnsemble:
 
     def walked_step(self, codes: CodeMatrix) -> FloatArray:
         """What :meth:`total_step` returns, by walking every tree."""
-        product = self.pattern == "linear"
+        product = self.link == "linear"
         total = np.full(len(codes), 1.0 if product else 0.0)
         for tree in self.trees:
             step = tree.step[tree.apply(codes)]
@@ -102,7 +102,7 @@ class CalibrationEnsemble:
 
     def apply_steps(self, y_prob: FloatArray, total_step: FloatArray) -> FloatArray:
         """Move predictions by their total step."""
-        if self.pattern == "linear":
+        if self.link == "linear":
             return np.clip(y_prob * total_step, 0.0, 1.0)
         return sigmoid(logit(y_prob) + total_step)
 
@@ -123,7 +123,7 @@ class CalibrationEnsemble:
         n_codes = self.bins.n_codes
         return {
             "score": self.score,
-            "pattern": self.pattern,
+            "pattern": self.link,
             "alpha": self.alpha,
             "features": self.bins.to_list(),
             "trees": [tree.to_dict(n_codes) for tree in self.trees],
@@ -138,8 +138,8 @@ class CalibrationEnsemble:
             model = cls(content["score"], content["pattern"], bins, trees, float(content["alpha"]))
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ModelFileError(f"the model is damaged: {type(error).__name__} {error}") from error
-        if model.pattern not in get_args(Pattern):
-            raise ModelFileError(f"unknown pattern {model.pattern!r}; this version knows {get_args(Pattern)}")
+        if model.link not in get_args(Link):
+            raise ModelFileError(f"unknown pattern {model.link!r}; this version knows {get_args(Link)}")
         if not bins.features or bins.names[0] != model.score:
             raise ModelFileError(f"the first feature must be the score {model.score!r}, got {bins.names[:1]}")
         return model

@@ -46,7 +46,7 @@ class LeafMasks:
 
 def compile_masks(model: "CalibrationEnsemble", most_bytes: int = MOST_BYTES) -> LeafMasks | None:
     """The masks of a model, or None where they would need more than ``most_bytes``."""
-    return masks_of_trees(model.trees, model.bins.n_codes, product=model.pattern == "linear", most_bytes=most_bytes)
+    return masks_of_trees(model.trees, model.bins.n_codes, product=model.link == "linear", most_bytes=most_bytes)
 
 
 def masks_of_trees(

@@ -122,8 +122,8 @@ def _rule(
         tree=number,
         node=node,
         conditions=tuple(condition(model.bins[feature], codes) for feature, codes in path.items()),
-        multiplier=step if model.pattern == "linear" else math.exp(step),
-        applies_to="probability" if model.pattern == "linear" else "odds",
+        multiplier=step if model.link == "linear" else math.exp(step),
+        applies_to="probability" if model.link == "linear" else "odds",
         rows=0.0 if fallback else count,
         label_rate=rate,
         mean_prediction=pred / count if count else 0.0,
@@ -187,7 +187,7 @@ def _lines_of_node(
     model: "CalibrationEnsemble", tree: CalibrationTree, node: int, label: str, depth: int
 ) -> Iterator[str]:
     step = float(tree.step[node])
-    multiplier = step if model.pattern == "linear" else math.exp(step)
+    multiplier = step if model.link == "linear" else math.exp(step)
     yield f"{'  ' * depth}{label}: × {multiplier:.4g}  [{tree.count[node]:,.0f} rows]"
     feature = int(tree.feature[node])
     if feature >= 0:

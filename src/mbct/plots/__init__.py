@@ -13,7 +13,7 @@ _PUBLIC = {
     "FitTraceDisplay": "fit_trace",
     "PUDDisplay": "pud",
     "ReliabilityDisplay": "reliability",
-    "SegmentReliabilityDisplay": "segment_reliability",
+    "SegmentReliabilityDisplay": "reliability",
     "TreeDisplay": "tree",
 }
 

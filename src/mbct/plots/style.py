@@ -123,9 +123,9 @@ def check_calibrator(calibrator: Any) -> None:
             "for other models pass their probabilities to from_predictions"
         )
     check_is_fitted(calibrator)
-    if not isinstance(calibrator.score_, str):
+    if not isinstance(calibrator.score_column_, str):
         raise ParameterError(
-            f"the calibrator is of {len(calibrator.score_)} classes, here one probability is judged: "
+            f"the calibrator is of {len(calibrator.score_column_)} classes, here one probability is judged: "
             "pass one class's column to from_predictions"
         )
 
@@ -137,5 +137,7 @@ def judge(calibrator: Any, X: Any, y: Any, *, sample_weight: Any = None, y_prob:
     y_true = as_binary_labels(labels, name)
     columns, weight = take_weights(columns, sample_weight)
     same_length(columns.n_rows, y=y_true)
-    before = scores(columns, calibrator.score_, y_prob)[1]
-    return Judged(columns, calibrator.score_, y_true, before, calibrator.calibrate_columns(columns, before), weight)
+    before = scores(columns, calibrator.score_column_, y_prob)[1]
+    return Judged(
+        columns, calibrator.score_column_, y_true, before, calibrator.calibrate_columns(columns, before), weight
+    )

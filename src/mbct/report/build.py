@@ -55,7 +55,7 @@ def write_report(
     y: Any,
     path: str | os.PathLike[str],
     *,
-    score: str | int | None = None,
+    score_column: str | int | None = None,
     sample_weight: Any = None,
     title: str | None = None,
     command: str | None = None,
@@ -66,7 +66,7 @@ def write_report(
     ``sample_weight`` likewise. ``score`` names the column to calibrate where it is called otherwise than in the model.
     The file needs no network and is written whole or not at all; equal input gives equal bytes.
     """
-    report = _report(calibrator_or_path, X, y, score, sample_weight, title, command)
+    report = _report(calibrator_or_path, X, y, score_column, sample_weight, title, command)
     content = report.html.encode()
     write_atomically(path, content)
     return ReportSummary(
@@ -90,26 +90,26 @@ def build_report(
     X: Any,
     y: Any,
     *,
-    score: str | int | None = None,
+    score_column: str | int | None = None,
     sample_weight: Any = None,
     title: str | None = None,
     command: str | None = None,
 ) -> str:
     """The page of :func:`write_report` as text."""
-    return _report(calibrator_or_path, X, y, score, sample_weight, title, command).html
+    return _report(calibrator_or_path, X, y, score_column, sample_weight, title, command).html
 
 
 def _report(
     calibrator_or_path: Any,
     X: Any,
     y: Any,
-    score: str | int | None,
+    score_column: str | int | None,
     sample_weight: Any,
     title: str | None,
     command: str | None,
 ) -> _Report:
     charts.altair()
-    scored = score_rows(calibrator_or_path, X, y, score, sample_weight)
+    scored = score_rows(calibrator_or_path, X, y, score_column, sample_weight)
     compared = fields.compute(scored)
     estimates = paired_estimates(scored.before, scored.after, {**metrics.statistics(), **fields.statistics(scored)})
     biased = Biased(*fields.biased(compared))

@@ -57,7 +57,7 @@ class Scored:
 
 
 def score_rows(
-    calibrator_or_path: Any, X: Any, y: Any, score: str | int | None = None, sample_weight: Any = None
+    calibrator_or_path: Any, X: Any, y: Any, score_column: str | int | None = None, sample_weight: Any = None
 ) -> Scored:
     """Read the model if a path is given, drop what cannot be judged, calibrate the rest and cut it into segments."""
     calibrator = (
@@ -66,11 +66,11 @@ def score_rows(
     check_calibrator(calibrator)
     columns, labels, label_name = take_labels(read_columns(X), y)
     same_length(columns.n_rows, y=labels)
-    name = calibrator.score_ if score is None else column_name(score)
+    name = calibrator.score_column_ if score_column is None else column_name(score_column)
     kept, exclusions = _judgeable(columns, labels, name, sample_weight)
     y_true = as_binary_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
-    other = None if score is None else columns.numpy(name)
+    other = None if score_column is None else columns.numpy(name)
     judged = judge(calibrator, dict(columns.by_name), y_true, sample_weight=weight, y_prob=other)
     if name != judged.score:
         judged = _without(judged, name)
@@ -81,14 +81,14 @@ def score_rows(
 
 
 def _judgeable(
-    columns: Columns, labels: npt.NDArray[Any], score: str, sample_weight: Any
+    columns: Columns, labels: npt.NDArray[Any], score_column: str, sample_weight: Any
 ) -> tuple[npt.NDArray[np.bool_], list[Exclusion]]:
     """Rows that have a label, a prediction and a weight, and the tale of the others."""
     kept, told = np.ones(columns.n_rows, dtype=np.bool_), []
     weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
     faults = [(is_missing(labels), "without a label: nothing to judge the prediction by")]
-    if score in columns:
-        faults.append((is_missing(columns.numpy(score)), "without a prediction to calibrate"))
+    if score_column in columns:
+        faults.append((is_missing(columns.numpy(score_column)), "without a prediction to calibrate"))
     if weight is not None and not isinstance(weight, int | float):
         faults.append((np.asarray(weight) == 0, "of weight 0, which count for nothing"))
     for fault, why in faults:

@@ -43,5 +43,5 @@ def check_model(model: CalibrationEnsemble) -> None:
 def _check_tree(tree: CalibrationTree, model: CalibrationEnsemble, number: int) -> None:
     if not tree.n_nodes:
         raise ModelFileError(f"tree {number} has no nodes")
-    if model.pattern == "linear" and (tree.step < 0).any():
+    if model.link == "linear" and (tree.step < 0).any():
         raise ModelFileError(f"a multiplier of tree {number} is negative")

@@ -57,7 +57,7 @@ def explain(
     score = probability(row[model.score], model.score)
     values = [score, *(row[name] for name in model.bins.names[1:])]
     codes = [encoder(feature)(value) for feature, value in zip(model.bins, values, strict=True)]
-    linear = model.pattern == "linear"
+    linear = model.link == "linear"
     total = 1.0 if linear else 0.0
     paths = []
     for number, tree in enumerate(model.trees):

@@ -18,7 +18,7 @@ from mbct.serving.batch import Scored
 from mbct.serving.journal import Joined, Journal, Remembered
 from mbct.serving.live import LiveCalibration, LiveMetric, Window
 from mbct.serving.options import FeedbackOptions
-from mbct.store.cell_store import Cells, cells_of_rows
+from mbct.store import Cells, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
 

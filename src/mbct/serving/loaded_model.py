@@ -79,7 +79,7 @@ class ServedModel:
         return {
             "model": self.version,
             "score": model.score,
-            "pattern": model.pattern,
+            "pattern": model.link,
             "trees": len(model.trees),
             "rules": model.n_rules,
             "loaded_at": self.loaded_at,

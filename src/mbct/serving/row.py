@@ -32,7 +32,7 @@ class RowScorer:
         self._score = model.score
         self._names = model.bins.names[1:]
         self._identity = not model.trees
-        self._linear = model.pattern == "linear"
+        self._linear = model.link == "linear"
         self._masks = masks or compile_masks(model)
         first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
         self._code_type = model.bins.code_type

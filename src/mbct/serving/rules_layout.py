@@ -44,7 +44,7 @@ def write_rules(client: Any, root: str, model: CalibrationEnsemble) -> None:
         _write_feature(pipeline, root, feature_number, feature)
     for tree_number, fields in enumerate(hashes):
         pipeline.hset(f"{root}:tree:{tree_number}", mapping=fields)
-    applies_to = "probability" if model.pattern == "linear" else "odds"
+    applies_to = "probability" if model.link == "linear" else "odds"
     pipeline.hset(
         root,
         mapping={
@@ -84,7 +84,7 @@ def _tree_hashes(model: CalibrationEnsemble) -> list[dict[str, str]]:
     for tree, fields in zip(model.trees, hashes, strict=True):
         for node, feature in enumerate(tree.feature.tolist()):
             step = float(tree.step[node])
-            fields[f"{node}:multiplier"] = repr(step if model.pattern == "linear" else math.exp(step))
+            fields[f"{node}:multiplier"] = repr(step if model.link == "linear" else math.exp(step))
             if feature < 0:
                 continue
             fields[str(node)] = str(feature)

@@ -89,20 +89,20 @@ class BinningOptions:
 
     ``min_category_rows``: a category with less mass shares the code of unseen values; up to 2, which is for values that
     were met once, only where mass counts rows (:func:`counts_rows`). ``score_bins`` cuts the prediction into that many
-    buckets, of equal width or (``score_by="mass"``) of equal mass.
+    buckets, of equal width or (``score_binning="mass"``) of equal mass.
     """
 
-    number_bins: int = 128
+    numeric_bins: int = 128
     score_bins: int = 128
-    score_by: str = "mass"
+    score_binning: str = "mass"
     min_category_rows: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("number_bins", "score_bins"):
+        for name in ("numeric_bins", "score_bins"):
             if not 1 <= getattr(self, name) <= 65_000:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be between 1 and 65000")
-        if self.score_by not in ("mass", "width"):
-            raise ParameterError(f"score_by={self.score_by!r} must be 'mass' or 'width'")
+        if self.score_binning not in ("mass", "width"):
+            raise ParameterError(f"score_binning={self.score_binning!r} must be 'mass' or 'width'")
 
 
 def fit_number_bins(name: str, values: FloatArray, mass: FloatArray, n_bins: int) -> NumberBins:
@@ -112,7 +112,7 @@ def fit_number_bins(name: str, values: FloatArray, mass: FloatArray, n_bins: int
 
 def fit_score_bins(name: str, values: FloatArray, mass: FloatArray, options: BinningOptions) -> NumberBins:
     """Bins of the prediction itself: the paper's equal widths, or equal mass."""
-    if options.score_by == "width":
+    if options.score_binning == "width":
         return NumberBins(name, tuple(equal_width_edges(options.score_bins).tolist()))
     return fit_number_bins(name, values, mass, options.score_bins)
 

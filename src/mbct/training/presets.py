@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from mbct.errors import ParameterError
-from mbct.model.ensemble import Pattern
+from mbct.model.ensemble import Link
 from mbct.training.binning import BinningOptions
 from mbct.training.options import HonestOptions
 from mbct.training.paper.trainer import PaperOptions
@@ -19,7 +19,7 @@ class Preset:
 
     binning: BinningOptions
     growth: PaperOptions | HonestOptions
-    pattern: Pattern
+    link: Link
 
 
 PRESETS: dict[str, Preset] = {
@@ -30,7 +30,7 @@ PRESETS: dict[str, Preset] = {
         "odds",
     ),
     "paper": Preset(
-        BinningOptions(number_bins=32, score_bins=100, score_by="width", min_category_rows=1.0),
+        BinningOptions(numeric_bins=32, score_bins=100, score_binning="width", min_category_rows=1.0),
         PaperOptions(),
         "linear",
     ),
@@ -46,7 +46,7 @@ def preset(name: str, overrides: Mapping[str, Any]) -> Preset:
     known = {f.name for part in (chosen.binning, chosen.growth) for f in fields(part)}
     if foreign := sorted(set(given) - known):
         raise ParameterError(f"{foreign[0]}={given[foreign[0]]!r} has no meaning with preset={name!r}; leave it out")
-    return Preset(_replaced(chosen.binning, given), _replaced(chosen.growth, given), chosen.pattern)
+    return Preset(_replaced(chosen.binning, given), _replaced(chosen.growth, given), chosen.link)
 
 
 def _replaced(part: Any, given: Mapping[str, Any]) -> Any:

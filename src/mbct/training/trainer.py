@@ -30,20 +30,20 @@ class Wishes:
     """What the model must keep to beside being right.
 
     ``order``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or "preserve" (all rows
-    do). ``negative_rate``: share of the negatives that the data still hold.
+    do). ``negative_sampling_rate``: share of the negatives that the data still hold.
     """
 
     size: Size = "auto"
     order: Order = "free"
-    negative_rate: float = 1.0
+    negative_sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
         for name, choices in (("size", get_args(Size)), ("order", get_args(Order))):
             if getattr(self, name) not in choices:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
-        if not 0.0 < self.negative_rate <= 1.0:
+        if not 0.0 < self.negative_sampling_rate <= 1.0:
             raise ParameterError(
-                f"negative_rate={self.negative_rate!r} must lie above 0 and at most at 1: the share of negatives kept"
+                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: the share of negatives kept"
             )
 
 
@@ -71,14 +71,14 @@ def grow_default(
     """Grow the default preset's trees on cells in canonical order; of weighted rows, mass is made to count rows."""
     copies = copies_in(cells)
     cells = cells.per(copies.per_row)
-    shift = _sampling_shift(cells, wishes.negative_rate)
+    shift = _sampling_shift(cells, wishes.negative_sampling_rate)
     start = cells.moved(shift) if shift else cells
     grower = _Grower(ordered, options, wishes.size, n_threads, advance, whole=not copies.alike)
     if wishes.order == "free":
         grown = grower.grow(start, range(len(ordered)))
     else:
         grown = _grow_in_order(grower, start, wishes.order)
-    constant = shift + float(np.log(wishes.negative_rate))
+    constant = shift + float(np.log(wishes.negative_sampling_rate))
     trees = grown.trees if constant == 0.0 else _moved(grown.trees, constant, start)
     return replace(grown, trees=trees, copies=copies.per_row)
 
@@ -161,15 +161,15 @@ def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:
     return Grown(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
 
 
-def _sampling_shift(cells: Cells, negative_rate: float) -> float:
+def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
     """Where the scores stand among sampled rows: 0 if they were learnt there, −log r if they mean the population.
 
     Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
     """
-    if negative_rate == 1.0:
+    if negative_sampling_rate == 1.0:
         return 0.0
     start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
-    shift = -float(np.log(negative_rate))
+    shift = -float(np.log(negative_sampling_rate))
 
     def loss(moved: float) -> float:
         return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))

@@ -3,7 +3,8 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from mbct.calibrators import BetaCalibrator, DirichletCalibrator, dirichlet
+from mbct.calibrators import BetaCalibrator, DirichletCalibrator
+from mbct.calibrators.multiclass import dirichlet
 from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError
 from peers import ExactLogisticRegression, biased_scores

@@ -33,11 +33,11 @@ def log_loss(probabilities, label):
 def test_a_bias_by_feature_is_found_where_dirichlet_cannot_see_it(coupling):
     frame, label, _ = three_classes(0, 8_000)
     test, test_label, truth = three_classes(1, 8_000)
-    model = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label)
+    model = MulticlassCalibrator(score_column=SCORES, coupling=coupling).fit(frame, label)
     calibrated = model.calibrate(test)
     assert np.allclose(calibrated.sum(axis=1), 1.0, atol=1e-12)
     assert model.classes_.tolist() == ["a early", "b on time", "c late"]
-    dirichlet = DirichletCalibrator(score=SCORES).fit(frame[SCORES], label).calibrate(test[SCORES])
+    dirichlet = DirichletCalibrator(score_column=SCORES).fit(frame[SCORES], label).calibrate(test[SCORES])
     assert log_loss(calibrated, test_label) < log_loss(dirichlet, test_label) - 0.01
     base_error, error = (np.sqrt(np.mean((q - truth) ** 2)) for q in (test[SCORES].to_numpy(), calibrated))
     assert error < 0.4 * base_error
@@ -47,14 +47,14 @@ def test_a_bias_by_feature_is_found_where_dirichlet_cannot_see_it(coupling):
 def test_nothing_to_correct_changes_almost_nothing(coupling):
     frame, label, _ = three_classes(2, 5_000, biased=False)
     test, test_label, _ = three_classes(3, 5_000, biased=False)
-    calibrated = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label).calibrate(test)
+    calibrated = MulticlassCalibrator(score_column=SCORES, coupling=coupling).fit(frame, label).calibrate(test)
     assert log_loss(calibrated, test_label) < log_loss(test[SCORES].to_numpy(), test_label) + 5e-4
 
 
 @pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
 def test_saved_and_loaded_it_says_the_same(coupling, tmp_path):
     frame, label, _ = three_classes(4, 2_000)
-    model = MulticlassCalibrator(score=SCORES, coupling=coupling, max_trees=20).fit(frame, label)
+    model = MulticlassCalibrator(score_column=SCORES, coupling=coupling, max_trees=20).fit(frame, label)
     model.save(tmp_path / "model.json")
     loaded = load_model(tmp_path / "model.json")
     assert np.array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
@@ -67,7 +67,7 @@ def test_row_order_threads_and_copies_do_not_matter(coupling):
     frame["label"] = label
 
     def fitted(rows, weight=None, **options):
-        model = MulticlassCalibrator(score=SCORES, coupling=coupling, max_trees=15, **options)
+        model = MulticlassCalibrator(score_column=SCORES, coupling=coupling, max_trees=15, **options)
         return model.fit(rows, "label", sample_weight=weight).calibrate(frame)
 
     expected = fitted(frame)
@@ -83,7 +83,7 @@ def test_weights_of_rows_invent_nothing(coupling):
     test, test_label, _ = three_classes(8, 5_000, biased=False)
     base = log_loss(test[SCORES].to_numpy(), test_label)
     for weight in (np.full(len(frame), 5.0), np.random.default_rng(1).integers(1, 6, len(frame))):
-        model = MulticlassCalibrator(score=SCORES, coupling=coupling).fit(frame, label, sample_weight=weight)
+        model = MulticlassCalibrator(score_column=SCORES, coupling=coupling).fit(frame, label, sample_weight=weight)
         assert log_loss(model.calibrate(test), test_label) < base + 2e-3
 
 
@@ -102,6 +102,6 @@ def test_handwritten_digits_from_a_matrix_of_scores():
 def test_wrong_use_is_named():
     frame, label, _ = three_classes(6, 50)
     with pytest.raises(ParameterError, match="coupling='both' must be 'joint' or 'one-vs-rest'"):
-        MulticlassCalibrator(score=SCORES, coupling="both").fit(frame, label)
+        MulticlassCalibrator(score_column=SCORES, coupling="both").fit(frame, label)
     with pytest.raises(DataError, match="2 score columns, but y has 3 classes"):
-        MulticlassCalibrator(score=SCORES[:2]).fit(frame, label)
+        MulticlassCalibrator(score_column=SCORES[:2]).fit(frame, label)

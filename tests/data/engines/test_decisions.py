@@ -12,7 +12,7 @@ from mbct.data import score
 from mbct.data.columns import read_columns
 from mbct.data.engines.decisions import CodeTest, Decision, tree_decision
 from mbct.data.scoring import calibrated
-from mbct.model.ensemble import Pattern
+from mbct.model.ensemble import Link
 
 
 def _decide(decision: Decision, codes: np.ndarray) -> float:
@@ -56,7 +56,7 @@ def test_a_child_appears_once_however_its_codes_are_scattered() -> None:
 
 @pytest.mark.parametrize("pattern", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
-def test_scores_of_random_models_agree(seed: int, pattern: Pattern) -> None:
+def test_scores_of_random_models_agree(seed: int, link: Link) -> None:
     model = random_model(seed, pattern, n_trees=12, n_features=6)
     rows = pl.DataFrame(random_rows(seed, model, 400), strict=False)
     expected = calibrated(read_columns(rows), model)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from mbct.cells import build_cells
 
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.training.cells import build_cells
 from mbct.training.paper.trainer import PaperOptions, boost_cells
 
 BINS = FeatureBins((NumberBins("p", ()), CategoryBins("A", ("a", "b", "c", "d")), CategoryBins("B", ("u", "v"))))

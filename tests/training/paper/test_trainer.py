@@ -2,7 +2,6 @@ import json
 
 import numpy as np
 import pytest
-from mbct.cells import build_cells
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
@@ -10,6 +9,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.cells import build_cells
 from mbct.training.paper.trainer import PaperOptions, boost_cells
 
 

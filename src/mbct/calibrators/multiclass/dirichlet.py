@@ -125,12 +125,12 @@ class DirichletCalibrator(ManyScores):
 
     def __init__(
         self,
-        score: str | int | Sequence[str | int] | None = None,
+        score_column: str | int | Sequence[str | int] | None = None,
         *,
         penalty: float = 1e-3,
         classes: Sequence[Any] | None = None,
     ):
-        self.score = score
+        self.score_column = score_column
         self.penalty = penalty
         self.classes = classes
 

@@ -34,7 +34,7 @@ class MulticlassCalibrator(ManyScores):
 
     Parameters
     ----------
-    score : columns of the K scores, in the order of ``classes``; other columns may tell bias patterns apart.
+    score_column : columns of the K scores, in the order of ``classes``; other columns may tell bias patterns apart.
     coupling : "joint" grows the trees of all classes together under one softmax; "one-vs-rest" fits an
         :class:`~mbct.calibrators.mbct.MBCTCalibrator` to each class and scales their results to sum to one.
     features : columns that may tell bias patterns apart; None takes all but the scores.
@@ -49,7 +49,7 @@ class MulticlassCalibrator(ManyScores):
 
     def __init__(
         self,
-        score: str | int | Sequence[str | int] | None = None,
+        score_column: str | int | Sequence[str | int] | None = None,
         features: Sequence[str | int] | None = None,
         coupling: Coupling = "joint",
         *,
@@ -61,7 +61,7 @@ class MulticlassCalibrator(ManyScores):
         random_state: int = 0,
         n_threads: int | None = None,
     ):
-        self.score = score
+        self.score_column = score_column
         self.features = features
         self.coupling = coupling
         self.classes = classes
@@ -178,7 +178,9 @@ class MulticlassCalibrator(ManyScores):
     def _state(self) -> dict[str, Any]:
         classes = self.classes_.tolist()
         if self.coupling == "one-vs-rest":
-            each = [{"score": c.score_, "columns": c.feature_names_in_.tolist(), **c._state()} for c in self.each_]
+            each = [
+                {"score": c.score_column_, "columns": c.feature_names_in_.tolist(), **c._state()} for c in self.each_
+            ]
             return {"classes": classes, "each": each}
         n_codes = self.bins_.n_codes
         trees = [[tree.to_dict(n_codes) for tree in trees] for trees in self.trees_]

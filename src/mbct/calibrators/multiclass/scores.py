@@ -30,12 +30,12 @@ class ClassRows:
 class ManyScores(Calibrator):
     """Base of methods with K scores.
 
-    ``score`` names one column for each class, in the order of ``classes`` (default: the sorted labels); labels are
+    ``score_column`` names one column for each class, in the order of ``classes`` (default: the sorted labels); labels are
     then of any type and ``calibrate`` gives K columns. With a single score column such a method is binary like the
     others, on (1 − p, p). A method defines ``_fit_classes`` and ``_calibrate_classes``.
     """
 
-    score: str | int | Sequence[str | int] | None  # type: ignore[assignment]  # K columns, where the base has one
+    score_column: str | int | Sequence[str | int] | None  # type: ignore[assignment]  # K columns, where the base has one
     classes: Sequence[Any] | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
@@ -44,7 +44,7 @@ class ManyScores(Calibrator):
         columns, weight = take_weights(columns, sample_weight)
         names = self._score_names(columns, y_prob)
         if len(names) == 1:
-            score = self.score if isinstance(self.score, str | int) else names[0]
+            score = self.score_column if isinstance(self.score_column, str | int) else names[0]
             return self.fit_data(training_data(X, y, sample_weight, y_prob, score))
         rows = _class_rows(columns, names, y_prob)
         same_length(columns.n_rows, y=labels)
@@ -64,9 +64,9 @@ class ManyScores(Calibrator):
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
-        if isinstance(getattr(self, "score_", ""), str):
+        if isinstance(getattr(self, "score_column_", ""), str):
             return super().calibrate(X, y_prob=y_prob)
-        return self._calibrate_classes(_class_rows(read_columns(X), self.score_, y_prob))
+        return self._calibrate_classes(_class_rows(read_columns(X), self.score_column_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities of all classes, in the order of ``classes_``."""
@@ -98,9 +98,9 @@ class ManyScores(Calibrator):
         if y_prob is not None:
             width = np.asarray(y_prob).shape[1] if np.ndim(y_prob) == 2 else 1
             return ["y_prob"] if width == 1 else [f"y_prob_{k}" for k in range(width)]
-        if self.score is None:
+        if self.score_column is None:
             return columns.names
-        many = [self.score] if isinstance(self.score, str | int) else self.score
+        many = [self.score_column] if isinstance(self.score_column, str | int) else self.score_column
         return [column_name(name) for name in many]
 
 

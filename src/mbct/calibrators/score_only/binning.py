@@ -27,8 +27,8 @@ class HistogramCalibrator(ScoreCalibrator):
     method = "histogram"
     map_type = StepMap
 
-    def __init__(self, score: str | int | None = None, *, n_bins: int = 15, strategy: Strategy = "uniform-mass"):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None, *, n_bins: int = 15, strategy: Strategy = "uniform-mass"):
+        self.score_column = score_column
         self.n_bins = n_bins
         self.strategy = strategy
 
@@ -79,8 +79,8 @@ class ScalingBinningCalibrator(ScoreCalibrator):
     map_type = ScalingBinningMap
     monotone = True
 
-    def __init__(self, score: str | int | None = None, *, n_bins: int = 15):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None, *, n_bins: int = 15):
+        self.score_column = score_column
         self.n_bins = n_bins
 
     def fit_map(self, counts: ScoreCounts) -> ScalingBinningMap:
@@ -113,8 +113,8 @@ class BBQCalibrator(ScoreCalibrator):
     method = "bbq"
     map_type = StepMap
 
-    def __init__(self, score: str | int | None = None, *, spread: float = 10.0, prior_strength: float = 2.0):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None, *, spread: float = 10.0, prior_strength: float = 2.0):
+        self.score_column = score_column
         self.spread = spread
         self.prior_strength = prior_strength
 

@@ -58,13 +58,13 @@ class EnsembleCalibrator(ScoreCalibrator):
 
     def __init__(
         self,
-        score: str | int | None = None,
+        score_column: str | int | None = None,
         *,
         methods: Sequence[str] = ("identity", "temperature", "beta", "isotonic"),
         cv: int = 5,
         random_state: int = 0,
     ):
-        self.score = score
+        self.score_column = score_column
         self.methods = methods
         self.cv = cv
         self.random_state = random_state

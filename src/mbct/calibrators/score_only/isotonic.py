@@ -24,8 +24,8 @@ class IsotonicCalibrator(ScoreCalibrator):
     map_type = LinearMap
     monotone = True
 
-    def __init__(self, score: str | int | None = None):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> LinearMap:
         """Pool violators; of each block only the two ends are kept."""
@@ -49,8 +49,8 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score: str | int | None = None):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> LinearMap:
         """Pool violators, then join the centres of the blocks."""

@@ -131,8 +131,8 @@ class PlattCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score: str | int | None = None, *, smooth_targets: bool = False):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None, *, smooth_targets: bool = False):
+        self.score_column = score_column
         self.smooth_targets = smooth_targets
 
     def fit_map(self, counts: ScoreCounts) -> PlattMap:
@@ -166,8 +166,8 @@ class TemperatureCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score: str | int | None = None):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> TemperatureMap:
         """Maximum likelihood in 1/T, where the loss is convex."""
@@ -209,8 +209,8 @@ class BetaCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score: str | int | None = None, *, variant: Variant = "abm"):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None, *, variant: Variant = "abm"):
+        self.score_column = score_column
         self.variant = variant
 
     def fit_map(self, counts: ScoreCounts) -> BetaMap:

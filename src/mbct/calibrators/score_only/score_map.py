@@ -114,8 +114,8 @@ class IdentityCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score: str | int | None = None):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> IdentityMap:  # noqa: ARG002 - every method takes it
         """Nothing to fit."""

@@ -49,8 +49,8 @@ class VennAbersCalibrator(ScoreCalibrator):
     map_: VennAbersMap
     monotone = True
 
-    def __init__(self, score: str | int | None = None):
-        self.score = score
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> VennAbersMap:
         """Prepare both step functions."""

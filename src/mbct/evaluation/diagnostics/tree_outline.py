@@ -91,13 +91,13 @@ def outline_tree(
                 count,
                 rate,
                 float(chosen.pred[number]) / count if count else 0.0,
-                step if model.pattern == "linear" else math.exp(step),
+                step if model.link == "linear" else math.exp(step),
                 float(label_rate_bound(rate, count, n_bins, model.alpha)),
                 tuple(branches),
                 known.get(number),
             )
         )
-    applies_to = "prediction" if model.pattern == "linear" else "odds"
+    applies_to = "prediction" if model.link == "linear" else "odds"
     loss = "log loss" if splits else trace.loss if trace is not None else ""
     return TreeOutline(tuple(nodes), tree, len(model.trees), applies_to, loss)
 

@@ -30,7 +30,7 @@ _PUBLIC = {
     "pcoc": "fields",
     "pud": "binned",
     "smooth_ece": "unbinned",
-    "tce": "truth",
+    "tce": "unbinned",
 }
 
 __all__ = sorted(_PUBLIC)

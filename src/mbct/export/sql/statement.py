@@ -105,7 +105,7 @@ def _expression(
     max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
     steps = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in trees]
     moved = _multiplied(dialect, prediction, steps)
-    if model.pattern == "odds":
+    if model.link == "odds":
         bound = sum(float(np.abs(tree.step).max()) for tree in model.trees)
         moved = _moved_in_odds(dialect, prediction, steps, bound)
     missing = missing_condition(dialect, model.bins[0], columns[0])

@@ -39,7 +39,7 @@ def render_origin(scored: Scored, command: str | None) -> Section:
     facts.append(("method", text(scored.calibrator.method)))
     facts.append(("settings", f"<code>{text(', '.join(f'{k}={v!r}' for k, v in settings.items()))}</code>"))
     if scored.model is not None:
-        size = f"{len(scored.model.trees):,} trees, {scored.model.n_rules:,} rules, pattern {scored.model.pattern}"
+        size = f"{len(scored.model.trees):,} trees, {scored.model.n_rules:,} rules, pattern {scored.model.link}"
         kept = float(getattr(scored.calibrator, "fidelity_", 1.0))
         said = f"; keeps {kept:.1%} of the correction of the full ensemble" if kept < 1.0 else ""
         facts.append(("model", text(size + said)))
