@@ -96,7 +96,7 @@ def random_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, max_nod
             start.extend([0] * n_children)
         node += 1
     n = len(feature)
-    step = rng.uniform(0.3, 2.5, n) if pattern == "linear" else rng.normal(0.0, 0.7, n)
+    step = rng.uniform(0.3, 2.5, n) if link == "linear" else rng.normal(0.0, 0.7, n)
     count = rng.integers(10, 1000, n).astype(float)
     label = np.floor(count * rng.uniform(0.05, 0.9, n))
     return CalibrationTree(
@@ -114,7 +114,7 @@ def random_model(seed: int, link: Link = "odds", n_trees: int = 3, n_features: i
     """A model with every kind of feature and split; the same seed gives the same model."""
     rng = np.random.default_rng(seed)
     bins = random_bins(rng, n_features)
-    return CalibrationEnsemble("score", pattern, bins, tuple(random_tree(rng, bins, pattern) for _ in range(n_trees)))
+    return CalibrationEnsemble("score", link, bins, tuple(random_tree(rng, bins, link) for _ in range(n_trees)))
 
 
 def random_rows(
@@ -202,7 +202,7 @@ def one_split_model(feature: CategoryBins, link: Link = "odds") -> CalibrationEn
         np.linspace(0.1, 2.0, n + 1),
         *(np.ones(n + 1) for _ in range(3)),
     )
-    return CalibrationEnsemble("score", pattern, FeatureBins((NumberBins("score", ()), feature)), (tree,))
+    return CalibrationEnsemble("score", link, FeatureBins((NumberBins("score", ()), feature)), (tree,))
 
 
 def wide_model(
@@ -215,7 +215,7 @@ def wide_model(
     score = NumberBins("score", tuple(np.linspace(0.005, 0.995, 127).round(4).tolist()))
     bins = FeatureBins((score, *numbers, CategoryBins("site", values), CategoryBins("os", ("a", "b", "c"))))
     return CalibrationEnsemble(
-        "score", pattern, bins, tuple(_binary_tree(rng, bins, pattern, n_leaves) for _ in range(n_trees))
+        "score", link, bins, tuple(_binary_tree(rng, bins, link, n_leaves) for _ in range(n_trees))
     )
 
 
@@ -246,7 +246,7 @@ def _binary_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, n_leav
             allowed.append(below)
             leaves.append(child)
     n = len(feature)
-    step = rng.uniform(0.8, 1.25, n) if pattern == "linear" else rng.normal(0.0, 0.1, n)
+    step = rng.uniform(0.8, 1.25, n) if link == "linear" else rng.normal(0.0, 0.1, n)
     count = np.full(n, 1000.0)
     return CalibrationTree(
         np.array(feature, np.int32),

@@ -86,7 +86,7 @@ def test_the_calibrator_sees_the_features():
     # The base sees x alone; what x is worth depends on the site.
     blind = LogisticRegression(max_iter=200).fit(frame[["x"]], y)
     by_site = CalibratedClassifier(_OnlyX(), SegmentCalibrator(field="site")).fit(frame, y)
-    assert by_site.calibrators_[0].score == BASE_SCORE
+    assert by_site.calibrators_[0].score_column == BASE_SCORE
     assert set(by_site.calibrators_[0].segments_) == {"0", "1"}
     gain = log_loss(y, blind.predict_proba(frame[["x"]])) - log_loss(y, by_site.predict_proba(frame))
     assert gain > 0.03

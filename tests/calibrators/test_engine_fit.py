@@ -5,7 +5,8 @@ import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from mbct import MBCTCalibrator, engines
+from mbct import MBCTCalibrator
+from mbct import data as engines
 from mbct.calibrators.persistence import dumps
 from mbct.errors import DataError, ParameterError
 

@@ -133,7 +133,7 @@ def test_extreme_scores_give_a_result(preset, score):
         ({"preset": "magic"}, ParameterError, "preset='magic' is unknown; choose 'default' or 'fast' or 'paper'"),
         ({"max_depth": 3}, ParameterError, "max_depth=3 has no meaning with preset='default'"),
         ({"preset": "paper", "learning_rate": 0.1}, ParameterError, "rate=0.1 has no meaning with preset='paper'"),
-        ({"size": "huge"}, ParameterError, "size='huge' must be one of 'auto', 'full', 'compact'"),
+        ({"model_size": "huge"}, ParameterError, "model_size='huge' must be one of 'auto', 'full', 'compact'"),
         ({"alpha": 0}, ParameterError, "alpha=0 must lie between 0 and 1"),
         ({"n_threads": 0}, ParameterError, "n_threads=0 must be at least 1"),
         ({"numeric_bins": 0}, ParameterError, "numeric_bins=0 must be between 1 and 65000"),
@@ -143,13 +143,13 @@ def test_extreme_scores_give_a_result(preset, score):
         ({"features": "device"}, ParameterError, "features='device' must be a list"),
         ({"categorical": ["colour"]}, DataError, r"categorical names \['colour'\]"),
         ({"categorical": "some"}, ParameterError, "categorical='some' must be 'auto', 'all' or a list"),
-        ({"score": "pctr"}, DataError, "column 'pctr' is missing; the data has 'device'"),
-        ({"score": None}, DataError, "which column holds the prediction"),
+        ({"score_column": "pctr"}, DataError, "column 'pctr' is missing; the data has 'device'"),
+        ({"score_column": None}, DataError, "which column holds the prediction"),
     ],
 )
 def test_senseless_parameters_are_refused(change, error, message):
     with pytest.raises(error, match=message):
-        MBCTCalibrator(**{"score": "p", **change}).fit(DATA.frame, "y")
+        MBCTCalibrator(**{"score_column": "p", **change}).fit(DATA.frame, "y")
 
 
 def test_missing_columns_at_prediction_are_named(fitted):

@@ -103,7 +103,7 @@ def test_parameters_rebuild_the_calibrator(name):
     original = calibrator(name)
     rebuilt = type(original)(**original.get_params())
     assert rebuilt.get_params() == original.get_params()
-    assert "score" in original.get_params()
+    assert "score_column" in original.get_params()
 
 
 @every_method

@@ -32,13 +32,13 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
             "sample_weight='name' and score_column='name' where they apply"
         )
     _refuse_sampled_paper(calibrator)
-    if calibrator.score is None:
+    if calibrator.score_column is None:
         raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
     columns = [name for name in source.names if name not in (y, sample_weight)]
-    score = column_name(calibrator.score)
+    score = column_name(calibrator.score_column)
     require(source, [score])
     names = calibrator._feature_names(Columns(dict.fromkeys(columns), 0), score)
     chosen = preset(calibrator.preset, calibrator._overrides())
@@ -62,10 +62,10 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
     _refuse_sampled_paper(calibrator)
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-    given = [] if calibrator.score is None else [column_name(calibrator.score)]
+    given = [] if calibrator.score_column is None else [column_name(calibrator.score_column)]
     if given not in ([], [bins.names[0]]):
         raise DataError(
-            f"the cells are those of the prediction {bins.names[0]!r}, not of score_column={calibrator.score!r}"
+            f"the cells are those of the prediction {bins.names[0]!r}, not of score_column={calibrator.score_column!r}"
         )
     if calibrator.features is not None and {column_name(n) for n in calibrator.features} != set(bins.names[1:]):
         raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
