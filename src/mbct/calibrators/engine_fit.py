@@ -91,8 +91,8 @@ def _refuse_sampled_paper(calibrator: "MBCTCalibrator") -> None:
     """The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart."""
     if calibrator.preset == "paper" and calibrator.negative_sampling_rate != 1.0:
         raise ParameterError(
-            "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives the weight "
-            f"{1.0 / calibrator.negative_sampling_rate:g} by sample_weight"
+            "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives "
+            f"the weight {1.0 / calibrator.negative_sampling_rate:g} by sample_weight"
         )
 
 

@@ -61,11 +61,12 @@ class MBCTCalibrator(Calibrator):
     max_trees, numeric_bins, score_bins, score_binning, min_category_rows : override the preset.
     max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
     learning_rate, n_folds : of presets "default" and "fast".
-    model_size : but of preset "paper": "full" keeps the whole ensemble, "auto" says it again in few trees where that keeps
-        what it learnt ("fast" spares itself that), "compact" in at most 8 trees and 256 rules; ``fidelity_`` is the
+    model_size : but of preset "paper": "full" keeps the whole ensemble, "auto" distills it into few trees where
+        accuracy holds ("fast" skips that), "compact" into at most 8 trees and 256 rules; ``fidelity_`` is the
         share of the correction kept.
-    rank_preservation : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing
-        but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of pairs whose order changed.
+    rank_preservation : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that
+        differ in nothing but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of row pairs that
+        changed rank.
     negative_sampling_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
     alpha : level of Theorem 1's bounds.
     random_state : seed; the same data and seed give the same model.

@@ -101,8 +101,8 @@ def load_calibrator(path: str) -> "Calibrator":
     calibrator = load_model(path)
     if not isinstance(calibrator.score_column_, str):
         raise ParameterError(
-            f"{path} calibrates {len(calibrator.score_column_)} classes at once, commands one probability: load it in Python "
-            "with mbct.load_model"
+            f"{path} calibrates {len(calibrator.score_column_)} classes at once, commands one probability: load it in "
+            "Python with mbct.load_model"
         )
     return calibrator
 

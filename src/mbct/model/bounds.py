@@ -39,8 +39,8 @@ class BinBounds:
         """[ŷ_b − ε_b, ŷ_b + ε_b], equation (bound_eq), handed to the rows of bin b in proportion to their prediction.
 
         The mean over a bin of the lower ends is ŷ_b − ε_b, that of the upper ends ŷ_b + ε_b: with probability 1 − α
-        the true rate of every bin lies between them. Where only a share r = ``negative_sampling_rate`` of the negatives was
-        kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population over r; so
+        the true rate of every bin lies between them. Where only a share r = ``negative_sampling_rate`` of the
+        negatives was kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population over r; so
         both ends are brought back by the odds before they are handed out.
         """
         label_rate = np.divide(self.label, self.count, out=np.zeros_like(self.count), where=self.count > 0)

@@ -43,7 +43,8 @@ class Wishes:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
         if not 0.0 < self.negative_sampling_rate <= 1.0:
             raise ParameterError(
-                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: the share of negatives kept"
+                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: "
+                "the share of negatives kept"
             )
 
 

@@ -57,7 +57,7 @@ def test_a_child_appears_once_however_its_codes_are_scattered() -> None:
 @pytest.mark.parametrize("pattern", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
 def test_scores_of_random_models_agree(seed: int, link: Link) -> None:
-    model = random_model(seed, pattern, n_trees=12, n_features=6)
+    model = random_model(seed, link, n_trees=12, n_features=6)
     rows = pl.DataFrame(random_rows(seed, model, 400), strict=False)
     expected = calibrated(read_columns(rows), model)
     found = score(rows.lazy(), model).collect()["calibrated"].to_numpy()

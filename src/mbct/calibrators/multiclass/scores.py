@@ -30,8 +30,8 @@ class ClassRows:
 class ManyScores(Calibrator):
     """Base of methods with K scores.
 
-    ``score_column`` names one column for each class, in the order of ``classes`` (default: the sorted labels); labels are
-    then of any type and ``calibrate`` gives K columns. With a single score column such a method is binary like the
+    ``score_column`` names one column for each class, in the order of ``classes`` (default: the sorted labels); labels
+    are then of any type and ``calibrate`` gives K columns. With a single score column such a method is binary like the
     others, on (1 − p, p). A method defines ``_fit_classes`` and ``_calibrate_classes``.
     """
 
