@@ -40,8 +40,8 @@ class BinBounds:
 
         The mean over a bin of the lower ends is ŷ_b − ε_b, that of the upper ends ŷ_b + ε_b: with probability 1 − α
         the true rate of every bin lies between them. Where only a share r = ``negative_sampling_rate`` of the
-        negatives was kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population over r; so
-        both ends are brought back by the odds before they are handed out.
+        negatives was kept, the theorem holds for the sampled rows, whose odds in every bin are those of the population
+        over r; so both ends are brought back by the odds before they are handed out.
         """
         label_rate = np.divide(self.label, self.count, out=np.zeros_like(self.count), where=self.count > 0)
         bound = label_rate_bound(label_rate, self.count, n_bins, alpha)
