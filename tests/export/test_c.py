@@ -78,8 +78,8 @@ def calibrated(calibrate: Calibrate, columns: dict[str, list[Any]]) -> list[floa
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_rows_get_the_same_probability_to_the_last_bits(compile_model: Any, seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_rows_get_the_same_probability_to_the_last_bits(compile_model: Any, seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     got = calibrated(compile_model(model), columns)
     np.testing.assert_allclose(got, reference(model, columns), rtol=1e-14, atol=0)

@@ -34,8 +34,8 @@ def raw_score(model: CalibrationEnsemble, columns: dict[str, list[Any]]) -> Any:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=100)
-def test_rows_get_the_same_probability(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_rows_get_the_same_probability(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     got = score(model, columns, raw_score(model, columns))
     np.testing.assert_allclose(got, reference(model, columns), rtol=1e-12, atol=0)
@@ -43,9 +43,9 @@ def test_rows_get_the_same_probability(seed: int, pattern: Any) -> None:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=25)
-def test_treelite_loads_the_same_text(seed: int, pattern: Any) -> None:
+def test_treelite_loads_the_same_text(seed: int, link: Any) -> None:
     treelite = pytest.importorskip("treelite", reason="treelite is not installed: pip install treelite")
-    model = random_model(seed, pattern, n_features=7)
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     booster = lightgbm.Booster(model_str=export_model(model, "lightgbm"))
     loaded = treelite.frontend.from_lightgbm(booster)

@@ -26,15 +26,15 @@ def run(model: CalibrationEnsemble, columns: dict[str, Any], missing_text: str =
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=60)
-def test_rows_get_the_same_probability_in_float64(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_rows_get_the_same_probability_in_float64(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     np.testing.assert_allclose(run(model, columns), reference(model, columns), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
-def test_a_wide_model(pattern: Any) -> None:
-    model = wide_model(2, pattern)
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_a_wide_model(link: Any) -> None:
+    model = wide_model(2, link)
     columns = random_rows(2, model, 500)
     np.testing.assert_allclose(run(model, columns, ""), reference(model, columns), rtol=1e-12)
 

@@ -30,10 +30,10 @@ def scored(evaluator: Any, model: CalibrationEnsemble, columns: dict[str, list[A
     return [loaded.predict(dict(zip(texts, row, strict=True)))["calibrated"] for row in rows]
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(8))
-def test_an_evaluator_returns_the_same_probability(evaluator: Any, seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_an_evaluator_returns_the_same_probability(evaluator: Any, seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 40, infinite=True)
     columns = {name: [None if v != v else v for v in values] for name, values in columns.items()}
     np.testing.assert_allclose(scored(evaluator, model, columns), reference(model, columns), rtol=1e-12, atol=0)

@@ -31,8 +31,8 @@ def rows_of(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=100)
-def test_rows_get_the_same_probability_to_the_last_bits(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_rows_get_the_same_probability_to_the_last_bits(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 60, infinite=True)
     exported = load(model)
     got = [exported.calibrate(row) for row in rows_of(columns)]

@@ -41,7 +41,7 @@ def calibrate(document: dict[str, Any], known: dict[str, set[str] | None], row: 
     assert [rule["tree"] for rule in applying] == list(range(document["n_trees"]))
     multiplier = math.prod(rule["multiplier"] for rule in applying)
     p = row[document["score"]]
-    if document["pattern"] == "linear":
+    if document["link"] == "linear":
         return min(max(p * multiplier, 0.0), 1.0)
     p = min(max(p, 1e-9), 1 - 1e-9)
     odds = p / (1 - p) * multiplier
@@ -50,8 +50,8 @@ def calibrate(document: dict[str, Any], known: dict[str, set[str] | None], row: 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["odds", "linear"]))
 @settings(deadline=None, max_examples=50)
-def test_the_document_is_valid_and_its_rules_are_the_model(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_the_document_is_valid_and_its_rules_are_the_model(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     columns = random_rows(seed, model, 25, infinite=True)
     document = document_of(model)
     known = {f.name: None if f.ordered else set(f.values) for f in model.bins}
@@ -63,7 +63,7 @@ def test_the_document_is_valid_and_its_rules_are_the_model(seed: int, pattern: A
 def test_the_schema_is_itself_valid_and_refuses_what_is_no_rule() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     document = document_of(random_model(1))
-    for change in ({"version": 2}, {"pattern": "cubic"}, {"alpha": 0}, {"more": 1}):
+    for change in ({"version": 2}, {"link": "cubic"}, {"alpha": 0}, {"more": 1}):
         assert not validator.is_valid({**document, **change})
     document["rules"][0].pop("bound")
     assert not validator.is_valid(document)

@@ -25,8 +25,8 @@ def rows_of(model, seed, n=60):
 
 @settings(max_examples=30)
 @given(seeds, patterns)
-def test_json_round_trip_gives_identical_bytes_and_predictions(seed, pattern):
-    model = random_model(seed, pattern)
+def test_json_round_trip_gives_identical_bytes_and_predictions(seed, link):
+    model = random_model(seed, link)
     text = json.dumps(model.to_dict(), sort_keys=True)
     again = CalibrationEnsemble.from_dict(json.loads(text))
     assert json.dumps(again.to_dict(), sort_keys=True) == text
@@ -36,8 +36,8 @@ def test_json_round_trip_gives_identical_bytes_and_predictions(seed, pattern):
 
 @settings(max_examples=30)
 @given(seeds, patterns)
-def test_answers_are_probabilities(seed, pattern):
-    model = random_model(seed, pattern)
+def test_answers_are_probabilities(seed, link):
+    model = random_model(seed, link)
     codes, _ = rows_of(model, seed)
     for p in (0.0, 1e-300, 0.5, 1.0):
         answer = model.calibrate_codes(codes, np.full(len(codes), p))
@@ -46,8 +46,8 @@ def test_answers_are_probabilities(seed, pattern):
 
 @settings(max_examples=20)
 @given(seeds, patterns)
-def test_one_rule_of_each_tree_holds_for_every_row(seed, pattern):
-    model = random_model(seed, pattern, n_trees=2)
+def test_one_rule_of_each_tree_holds_for_every_row(seed, link):
+    model = random_model(seed, link, n_trees=2)
     raw = random_rows(seed, model, 40)
     codes, _ = rows_of(model, seed, 40)
     total = model.total_step(codes)
@@ -58,7 +58,7 @@ def test_one_rule_of_each_tree_holds_for_every_row(seed, pattern):
         for number in range(len(model.trees)):
             (rule,) = [r for r in model.rules() if r.tree == number and all(holds(c, row, known) for c in r.conditions)]
             product *= rule.multiplier
-        expected = product if pattern == "linear" else math.log(product)
+        expected = product if link == "linear" else math.log(product)
         assert total[i] == pytest.approx(expected, abs=1e-9)
 
 
@@ -131,7 +131,7 @@ def damaged(change):
     "change",
     [
         lambda c: c.pop("trees"),
-        lambda c: c.update(pattern="cubic"),
+        lambda c: c.update(link="cubic"),
         lambda c: c.update(score_column="other"),
         lambda c: c["trees"][0]["step"].pop(),
         lambda c: c["trees"][0]["children"][0][0].__setitem__(0, 0),

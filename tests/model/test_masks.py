@@ -16,9 +16,9 @@ def random_codes(model, seed, n_rows=400):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), pattern=st.sampled_from(["odds", "linear"]), n_trees=st.integers(1, 8))
-def test_masks_equal_walking_exactly(seed, pattern, n_trees):
-    model = random_model(seed, pattern, n_trees)
+@given(seed=st.integers(0, 10**6), link=st.sampled_from(["odds", "linear"]), n_trees=st.integers(1, 8))
+def test_masks_equal_walking_exactly(seed, link, n_trees):
+    model = random_model(seed, link, n_trees)
     codes = random_codes(model, seed)
     np.testing.assert_array_equal(compile_masks(model).total_step(codes), model.walked_step(codes))
 

@@ -54,7 +54,7 @@ def test_a_child_appears_once_however_its_codes_are_scattered() -> None:
                 assert leaves.count(step) <= 1
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
 def test_scores_of_random_models_agree(seed: int, link: Link) -> None:
     model = random_model(seed, link, n_trees=12, n_features=6)

@@ -167,32 +167,32 @@ def assert_equal(model: CalibrationEnsemble, rows: Rows, got: np.ndarray[Any, An
 
 @given(seeds, patterns)
 @settings(deadline=None, max_examples=60)
-def test_duckdb(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_duckdb(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     rows = random_rows(seed, model, 60, infinite=True)
     assert_equal(model, rows, score_in_duckdb(model, rows, ("expression", "select", "view")[seed % 3]))
 
 
 @given(seeds, patterns)
 @settings(deadline=None, max_examples=60)
-def test_sqlite(seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_sqlite(seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     rows = random_rows(seed, model, 60, infinite=True)
     assert_equal(model, rows, score_in_sqlite(model, rows, ("expression", "select", "view")[seed % 3]))
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(12))
-def test_postgres(postgres: Any, seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_postgres(postgres: Any, seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     rows = random_rows(seed, model, 60, infinite=True)
     assert_equal(model, rows, score_in_postgres(postgres)(model, rows, ("expression", "select", "view")[seed % 3]))
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
-def test_spark(spark: Any, seed: int, pattern: Any) -> None:
-    model = random_model(seed, pattern, n_features=7)
+def test_spark(spark: Any, seed: int, link: Any) -> None:
+    model = random_model(seed, link, n_features=7)
     rows = random_rows(seed, model, 60, infinite=True)
     assert_equal(model, rows, score_in_spark(spark)(model, rows, ("expression", "select", "view")[seed % 3]))
 

@@ -1,0 +1,207 @@
+"""Columns that are no features: identifiers, dates, and columns that give the label away.
+
+Pure functions of columns, for whatever fits, ranks, compares or reports. Each result names a column and says why.
+"""
+
+import datetime
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from mbct.data.columns import Columns, as_floats, factorize, is_number
+from mbct.stats.divisions import Bins
+from mbct.stats.ranking import auc_of_atoms
+from mbct.validation import FloatArray
+
+_FEWEST_ROWS = 50
+"""In fewer rows distinct values say nothing."""
+_IDENTIFIER_SHARE = {"text": 0.9, "integer": 0.99}
+"""Share of distinct values from which on a column tells rows apart, not segments; integers may be measurements."""
+_DATE_TEXT = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}.*)?\s*")
+_DATES_READ = 1_000
+"""Distinct texts that are tried as dates."""
+_LEAK_AUC = 0.95
+_PURE_SHARE = 0.5
+"""Share of the positives in groups of rate 1, and of the negatives in groups of rate 0, that betrays a leak."""
+_PURE_ACCURACY = 0.99
+_FEWEST_OF_CLASS = 20
+"""Held-out positives and negatives below which no leak is claimed."""
+_MOST_ROWS = 200_000
+"""Rows that are looked at for leaks."""
+_MOST_GROUPS = 64
+"""Groups into which a number with more distinct values is cut."""
+
+
+@dataclass(frozen=True)
+class SuspectColumn:
+    """A column that should not be a feature, and why."""
+
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.column} ({self.reason})"
+
+
+def find_identifiers(columns: Columns) -> tuple[SuspectColumn, ...]:
+    """Columns whose values are nearly all distinct: row numbers, keys, names.
+
+    Numbers with fractions are measurements, whatever their number of distinct values.
+
+    >>> import numpy as np
+    >>> columns = Columns({"row": np.arange(100), "site": np.arange(100) % 5}, 100)
+    >>> [str(found) for found in find_identifiers(columns)]
+    ['row (100 distinct values in 100 rows: looks like an identifier)']
+    """
+    reasons = ((name, _identifier(columns.column(name), columns.n_rows)) for name in columns.names)
+    return tuple(SuspectColumn(name, reason) for name, reason in reasons if reason is not None)
+
+
+def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool, about: bool = False) -> str | None:
+    """Why a column of text or integers with so many distinct values is an identifier; None where it is none.
+
+    ``about`` says that the distinct values were estimated.
+
+    >>> identifier_reason(980, 1000, integer=False)
+    '980 distinct values in 1,000 rows: looks like an identifier'
+    """
+    share = _IDENTIFIER_SHARE["integer" if integer else "text"]
+    if n_rows < _FEWEST_ROWS or n_distinct < share * n_rows:
+        return None
+    return f"{'about ' if about else ''}{n_distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
+
+
+def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
+    """Columns of dates or timestamps, typed or as text: a date seen in training never comes back.
+
+    >>> import numpy as np
+    >>> columns = Columns({"day": np.array(["2024-01-31", "2024-02-01"]), "version": np.array(["1.2.3", "1.2.4"])}, 2)
+    >>> [str(found) for found in find_dates(columns)]
+    ['day (dates, for example 2024-01-31: name a period instead, such as the hour or the weekday)']
+    """
+    examples = ((name, _date_example(columns.column(name))) for name in columns.names)
+    remedy = "name a period instead, such as the hour or the weekday"
+    return tuple(
+        SuspectColumn(name, f"dates, for example {example}: {remedy}")
+        for name, example in examples
+        if example is not None
+    )
+
+
+def find_leaks(
+    columns: Columns, y_true: FloatArray, *, y_prob: FloatArray | None = None, weight: FloatArray | None = None
+) -> tuple[SuspectColumn, ...]:
+    """Columns that alone separate the labels, judged on held-out rows: recorded after the outcome, or a copy of it.
+
+    Label rates by value, or by interval of a number, are learnt on one half of the rows and evaluated on the other: an
+    AUC above 0.95, or rates of 0 and 1 that hold for most positives and most negatives, betray a leak. Where
+    ``y_prob`` is given, a column must also rank better than it does.
+
+    >>> import numpy as np
+    >>> label = (np.arange(400) % 4 == 0).astype(float)
+    >>> columns = Columns({"amount": 12.5 * label, "site": np.arange(400) % 7}, 400)
+    >>> [str(found) for found in find_leaks(columns, label)]
+    ['amount (it alone ranks held-out labels with AUC 1.000: recorded after the outcome?)']
+    """
+    order = np.random.default_rng(0).permutation(columns.n_rows)[:_MOST_ROWS]
+    learnt, held_out = order[::2], order[1::2]
+    weights = np.ones(columns.n_rows) if weight is None else weight
+    positives = float(y_true[held_out].sum())
+    if min(positives, len(held_out) - positives) < _FEWEST_OF_CLASS:
+        return ()
+    least = _LEAK_AUC
+    if y_prob is not None:
+        least = max(least, _auc(y_prob[held_out], y_true[held_out], weights[held_out]))
+    found = []
+    for name in columns.names:
+        group = _groups(columns.column(name))
+        rate = _rates(group[learnt], y_true[learnt], weights[learnt], int(group.max()) + 1)[group[held_out]]
+        auc = _auc(rate, y_true[held_out], weights[held_out])
+        if auc > least:
+            reason = f"it alone ranks held-out labels with AUC {auc:.3f}: recorded after the outcome?"
+            found.append(SuspectColumn(name, reason))
+        elif y_prob is None and _separates(rate, y_true[held_out], weights[held_out]):
+            reason = "its values have label rates of 0 or 1 on most held-out rows: recorded after the outcome?"
+            found.append(SuspectColumn(name, reason))
+    return tuple(found)
+
+
+def _identifier(column: Any, n_rows: int) -> str | None:
+    integer = is_number(column)
+    if n_rows < _FEWEST_ROWS or _is_boolean(column):
+        return None
+    if integer:
+        values = as_floats(column)
+        values = values[np.isfinite(values)]
+        if np.any(values != np.floor(values)):
+            return None
+        return identifier_reason(len(np.unique(values)), n_rows, integer=True)
+    return identifier_reason(len(factorize(column)[0]), n_rows, integer=False)
+
+
+def _is_boolean(column: Any) -> bool:
+    return bool(column.dtype == nw.Boolean) if isinstance(column, nw.Series) else bool(column.dtype.kind == "b")
+
+
+def _date_example(column: Any) -> str | None:
+    """One of the dates of a column; None where it holds anything else."""
+    if isinstance(column, nw.Series):
+        temporal = isinstance(column.dtype, nw.Date | nw.Datetime)
+    else:
+        temporal = column.dtype.kind == "M"
+    if is_number(column) or _is_boolean(column):
+        return None
+    present = [value for value in factorize(column)[0] if value is not None and value == value][:_DATES_READ]
+    if not present or not (temporal or all(map(_is_date, present))):
+        return None
+    return str(min(map(str, present)))
+
+
+def _is_date(value: Any) -> bool:
+    if isinstance(value, str):
+        return _DATE_TEXT.fullmatch(value) is not None
+    return isinstance(value, datetime.date | np.datetime64)
+
+
+def _groups(column: Any) -> npt.NDArray[np.intp]:
+    """Number of each row's value, or of the interval of a number with many."""
+    if not is_number(column):
+        return factorize(column)[1]
+    values = as_floats(column)
+    known = values[~np.isnan(values)]
+    edges = np.unique(known)
+    if len(edges) > _MOST_GROUPS:
+        edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, _MOST_GROUPS + 1), method="lower"))
+    group = np.searchsorted(edges, values, side="left")
+    group[np.isnan(values)] = len(edges) + 1
+    return group
+
+
+def _rates(group: npt.NDArray[np.intp], y_true: FloatArray, weight: FloatArray, n_groups: int) -> FloatArray:
+    """Label rate of each group; the overall rate where a group has no row."""
+    count = np.bincount(group, weight, n_groups)
+    label = np.bincount(group, weight * y_true, n_groups)
+    overall = float(label.sum() / count.sum())
+    return np.where(count > 0, label / np.where(count > 0, count, 1.0), overall)
+
+
+def _auc(ranked_by: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
+    distinct, position = np.unique(ranked_by, return_inverse=True)
+    count, label = (
+        np.bincount(position, amount, len(distinct)).astype(np.float64) for amount in (weight, weight * y_true)
+    )
+    return auc_of_atoms(Bins(count, label, count * distinct))
+
+
+def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool:
+    positive, negative = weight * y_true, weight * (1.0 - y_true)
+    all_one, all_zero = rate == 1.0, rate == 0.0
+    right = float(positive[all_one].sum() + negative[all_zero].sum())
+    wrong = float(negative[all_one].sum() + positive[all_zero].sum())
+    most = positive[all_one].sum() > _PURE_SHARE * positive.sum()
+    most &= negative[all_zero].sum() > _PURE_SHARE * negative.sum()
+    return bool(most and right > _PURE_ACCURACY * (right + wrong))
