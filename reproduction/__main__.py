@@ -27,13 +27,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = Options(quick=given.quick, out=out, data=given.data, seed=given.seed, repetitions=given.repetitions)
     try:
         if given.plan:
-            said = str(plan(given.names, **options))
+            text = str(plan(given.names, **options))
         else:
-            said = str(render(out) if given.render else run(given.names, **options))
+            text = str(render(out) if given.render else run(given.names, **options))
     except MBCTError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    sys.stdout.write(f"{said}\n")
+    sys.stdout.write(f"{text}\n")
     return 0
 
 

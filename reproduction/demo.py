@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.calibrators.score_only.isotonic import IsotonicCalibrator
+from mbct import MBCTCalibrator
+from mbct.calibrators import IsotonicCalibrator
 from mbct.errors import MissingDependencyError
-from mbct.evaluation.metrics.binned import ece
-from mbct.evaluation.metrics.fields import field_ece, pcoc
-from mbct.evaluation.metrics.multi_view import mvce
-from mbct.evaluation.metrics.scores import auc, brier, log_loss
+from mbct.metrics import auc, brier, ece, field_ece, log_loss, mvce, pcoc
 from mbct.progress import progress
 from mbct.report import write_report
-from mbct.validation import FloatArray
+from reproduction.arrays import FloatArray
 
 SCORE = "p_late"
 _BASE_COLUMNS = ["month", "day", "hour", "distance"]
@@ -46,30 +43,31 @@ class DemoResult:
 
 
 def run_demo(folder: Path) -> DemoResult:
-    """Fit on one part of the flights, judge on another, draw the picture into ``folder``."""
+    """Fit on one part of the flights, evaluate on another, draw the picture into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     with progress("flights of 2013", _STEPS) as advance:
-        fitting, judging = _flights()
+        calibration, test = _flights()
         advance(1)
-        isotonic = IsotonicCalibrator(SCORE).fit(fitting.frame[[SCORE]], fitting.late)
+        isotonic = IsotonicCalibrator(SCORE).fit(calibration.frame[[SCORE]], calibration.late)
         advance(1)
-        trees = MBCTCalibrator(SCORE, model_size="compact", max_trees=_MAX_TREES).fit(fitting.frame, fitting.late)
+        trees = MBCTCalibrator(SCORE, model_size="compact", max_trees=_MAX_TREES)
+        trees.fit(calibration.frame, calibration.late)
         advance(2)
         predictions = {
-            "base predictor": judging.frame[SCORE].to_numpy(),
-            "isotonic": isotonic.calibrate(judging.frame[[SCORE]]),
-            "MBCT": trees.calibrate(judging.frame),
+            "base predictor": test.frame[SCORE].to_numpy(),
+            "isotonic": isotonic.calibrate(test.frame[[SCORE]]),
+            "MBCT": trees.calibrate(test.frame),
         }
-        carrier = judging.frame["carrier"].to_numpy()
-        metrics = {name: _metrics(judging.late, p, carrier) for name, p in predictions.items()}
+        carrier = test.frame["carrier"].to_numpy()
+        metrics = {name: _metrics(test.late, p, carrier) for name, p in predictions.items()}
         advance(1)
-        ratios = {name: _ratio_by_carrier(judging.late, p, carrier) for name, p in predictions.items()}
+        ratios = {name: _ratio_by_carrier(test.late, p, carrier) for name, p in predictions.items()}
         picture = folder / "carriers.png"
         draw_carriers(ratios, picture)
         trees.save(folder / "model.json")
         advance(1)
         report = folder / "report.html"
-        write_report(trees, judging.frame, judging.late, report, title="Delayed flights", command="make demo")
+        write_report(trees, test.frame, test.late, report, title="Delayed flights", command="make demo")
         advance(1)
     return DemoResult(metrics, ratios, trees.model_.n_rules, picture, report)
 
@@ -89,8 +87,8 @@ def _flights() -> tuple[Flights, Flights]:
     base = HistGradientBoostingClassifier(max_iter=60, random_state=0)
     base.fit(frame.loc[part == 0, _BASE_COLUMNS], late[part == 0])
     frame[SCORE] = base.predict_proba(frame[_BASE_COLUMNS])[:, 1]
-    fitting, judging = (Flights(frame[part == k].reset_index(drop=True), late[part == k]) for k in (1, 2))
-    return fitting, judging
+    calibration, test = (Flights(frame[part == k].reset_index(drop=True), late[part == k]) for k in (1, 2))
+    return calibration, test
 
 
 def _metrics(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str, float]:
@@ -174,5 +172,15 @@ def print_result(result: DemoResult) -> None:
     console.print(f"The picture: {result.picture}   The report, to open in a browser: {result.report}")
 
 
+def main() -> int:
+    """Run in the folder named on the command line, ``demo`` if none is."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo")
+    if folder.is_file():
+        sys.stderr.write(f"{folder} is a file: name a folder\n")
+        return 2
+    print_result(run_demo(folder))
+    return 0
+
+
 if __name__ == "__main__":
-    print_result(run_demo(Path(sys.argv[1] if len(sys.argv) > 1 else "demo")))
+    sys.exit(main())

@@ -16,7 +16,7 @@ from reproduction.arrays import FloatArray
 from reproduction.auction.log import LABEL
 
 _DAYS_TO_START = 2
-"""A refresh fits on all days but the newest, which judges."""
+"""A refresh fits on all days but the newest, on which it is evaluated."""
 
 
 class DeployedMBCT:

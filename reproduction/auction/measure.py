@@ -21,7 +21,7 @@ from reproduction.settings import Settings
 
 EXPERIMENT = "auction"
 WARM_UP_DAYS = 2
-"""Days of logs before the test: a refresh fits on one and judges on the next."""
+"""Days of logs before the test: a refresh fits on one and evaluates on the next."""
 _DAY_ZERO = date(2022, 1, 1)
 """The day before the test; stores keep cells by date."""
 SCALES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)

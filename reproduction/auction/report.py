@@ -94,27 +94,25 @@ def _table(tests: list[dict[str, Any]]) -> str:
 
 
 def _words(tests: list[dict[str, Any]]) -> str:
-    said = []
+    lines = []
     for metric in OUTCOMES:
         gained, ahead = lift(tests, "mbct", metric), lift(tests, "mbct", metric, "isotonic")
-        said.append(
+        lines.append(
             f"{HEADINGS[metric]} {_percent(gained)}{_certainty(gained)}, and {_percent(ahead)} against isotonic "
             f"regression{_certainty(ahead)}"
         )
-    few = (
-        f" Simulated markets: {len(tests)}, so this cannot be told from chance." if len(tests) < _LEAST_MARKETS else ""
-    )
+    few = f" Simulated markets: {len(tests)}, so this is not significant." if len(tests) < _LEAST_MARKETS else ""
     return (
-        f"MBCT as printed against no calibration: {'; '.join(said)}.{few} The paper reports a gain in AUC, CTR and "
+        f"MBCT as printed against no calibration: {'; '.join(lines)}.{few} The paper reports a gain in AUC, CTR and "
         "eCPM, each above isotonic regression's."
     )
 
 
 def _certainty(found: Spread) -> str:
-    """Whether a change is one; two or three markets leave Student's t too little to judge by."""
+    """Whether a change is one; two or three markets are too few for Student's t."""
     if found.n < _LEAST_MARKETS:
         return ""
-    return f" (a {'gain' if found.mean > 0 else 'loss'} beyond chance)" if found.is_sure else " (not beyond chance)"
+    return f" (a {'gain' if found.mean > 0 else 'loss'}, significant)" if found.is_sure else " (not significant)"
 
 
 def _sweep_table(finished: dict[str, Finished]) -> str:
@@ -140,6 +138,6 @@ def _sweep_words(text: str, n_markets: int) -> str:
         f"{text}\n\n"
         "An error that is the same for all ads multiplies nearly all scores alike, so it moves the TCE more than the "
         "ranking; an error that differs between segments gives page views to the wrong ads. A monotone map such as "
-        "isotonic regression can mend the first, a map that sees features also the second.\n\n"
+        "isotonic regression can correct the first, a map that sees features also the second.\n\n"
         "![Outcome by calibration error](figures/auction-error.svg)"
     )

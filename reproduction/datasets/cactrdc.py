@@ -56,7 +56,7 @@ def load(path: Path, calibration_rows: int = CALIBRATION_ROWS) -> Dataset:
         printed_bin_size=printed.BIN_SIZES[NAME],
         shares=(0.0, share, 1.0 - share),
         order="time",
-        score_column=score,
+        score=score,
         whole=True,
     )
 

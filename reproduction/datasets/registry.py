@@ -39,7 +39,7 @@ def present(data: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def load(name: str, data: Path, n_rows: int | None = None, *, thin_whole: bool = True) -> Dataset:
-    """A data set, thinned to ``n_rows`` if that is given; the paper's own rows, all of them, only if told so."""
+    """A data set, thinned to ``n_rows`` if that is given; the paper's own rows, all of them, only if asked."""
     path = LOADERS[name].find(data)
     if path is None:
         raise DataError(f"the data set {name!r} is not in {data}; see docs/reproduction/README.md for its file name")

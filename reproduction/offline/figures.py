@@ -131,7 +131,7 @@ def draw_subgroups(path: Path, repetition: dict[str, Any]) -> None:
 
 
 def _dot(axis: Any, x: float, ratio: float | None, highest: float, colour: str) -> None:
-    """A stem from 1 to the ratio; an arrow where it lies beyond the axis or no positive was met."""
+    """A stem from 1 to the ratio; an arrow where it is beyond the axis or no positive was met."""
     if ratio is None or ratio > highest:
         axis.plot([x, x], [1.0, highest], color=colour, lw=1.2, alpha=0.5)
         axis.plot([x], [highest], marker="^", color=colour, ms=5)

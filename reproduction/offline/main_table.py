@@ -119,20 +119,20 @@ def _words(repetitions: Repetitions) -> str:
 def _claim(repetitions: Repetitions, means: dict[str, dict[str, float]]) -> str:
     lowest = min(COMPETITORS, key=lambda m: means[m]["mvce"])
     highest = max(COMPETITORS, key=lambda m: means[m]["auc"])
-    said = [
+    claims = [
         f"that MBCT has the lowest MVCE {_holds(gain(repetitions, MBCT, lowest, 'mvce')[0], 1.0)}",
         f"that it has the highest AUC {_holds(gain(repetitions, MBCT, highest, 'auc')[0], -1.0)}",
         f"that boosting lowers MVCE {_holds(gain(repetitions, MBCT, ONE_TREE, 'mvce')[0], 1.0)}",
     ]
-    return f"Of the paper's claims, for the preset as printed: {'; '.join(said)}."
+    return f"Of the paper's claims, for the preset as printed: {'; '.join(claims)}."
 
 
 def _holds(difference: Spread, sign: float) -> str:
-    """A claim that ``sign`` × difference is below zero, judged by its interval."""
+    """A claim that ``sign`` × difference is below zero, by its interval."""
     better = sign * difference.mean < 0
     if difference.is_sure:
         return "holds" if better else "does not hold"
-    return f"cannot be told from noise ({'for' if better else 'against'} it in the mean)"
+    return f"is within noise ({'for' if better else 'against'} it in the mean)"
 
 
 def _verdict(datasets: dict[str, Repetitions]) -> str:
@@ -177,7 +177,7 @@ def _optimism(datasets: dict[str, Repetitions], out: Path) -> str:
     write(out / "tables" / "optimism.md", text + "\n")
     n = len(datasets)
     return (
-        "### What the calibrator's own rows promise\n\nThe printed recipe fits and judges its splits on the same "
+        "### What the calibrator's own rows promise\n\nThe printed recipe fits and evaluates its splits on the same "
         "rows; the default ranks splits on rows that did not fit them and shrinks its steps. Change of log loss "
         f"against the base predictor, on the rows that the calibrator learnt from and on the test rows:\n\n{text}\n\n"
         f"On the test rows log loss falls with the preset as printed on {kept[MBCT]} of {n} data sets, with the "

@@ -85,15 +85,15 @@ def _words(by_size: dict[int, dict[str, Any]]) -> str:
     wins = [t for t in truths if min(_biases(by_size, t).items(), key=lambda item: item[1])[0] == "mvce"]
     won = f"MVCE is nearest to {listed([REFERENCE_TEXT[t] for t in wins])}" if wins else "MVCE is nearest to none"
     lost = [REFERENCE_TEXT[t] for t in truths if t not in wins]
-    said = f"{won}{f', and not to {listed(lost)}' if lost and wins else ''} (n = {max(by_size):,}). "
+    summary = f"{won}{f', and not to {listed(lost)}' if lost and wins else ''} (n = {max(by_size):,}). "
     if abs(abs(bias) - truths["p1"]) < 1e-9:
-        return said + (
+        return summary + (
             "The reason is simple: here the prediction is too high for every row, so the bias over all rows, "
             f"{bias:.4f}, equals the TCE for p = 1, and a shuffled bin, whose mean residual is that bias plus noise, "
             f"shows just this number (MVCE = {value:.4f} with {CURVE_BINS} bins). ECE sorts the rows, sees the error "
             "of each level of the prediction, and tends to the TCE for p = 2, which is what equation (1) asks for."
         )
-    return said + (
+    return summary + (
         f"The error changes sign, so the bias over all rows is {bias:.4f} while the TCE is {truths['p1']:.4f} "
         f"(p = 1) or {truths['p2']:.4f} (p = 2). Shuffled bins mix both signs: MVCE shows {value:.4f}, which is noise "
         "that falls as samples are added. Where MVCE looks near the truth at some number of bins here, it is because "

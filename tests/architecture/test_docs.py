@@ -21,7 +21,7 @@ API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 REFERENCE = runpy.run_path(str(ROOT / "scripts" / "write_reference.py"), run_name="reference")
 MODULES = [name for name in REFERENCE["MODULES"] if hasattr(importlib.import_module(name), "__all__")]
-INNER = {"mbct.binning", "mbct.boosting", "mbct.cells", "mbct.tree", "reproduction"}
+INNER = {"mbct.model", "mbct.training"}
 """Packages that users need not import; the others are documented name by name."""
 PUBLIC = [
     (module.__name__, name)
@@ -67,3 +67,13 @@ def test_the_reference_covers_every_package_with_public_names():
     ]
     public = {name for name in packages if hasattr(importlib.import_module(name), "__all__")}
     assert public - INNER <= set(MODULES)
+
+
+NAMED = re.compile(r"`((?:mbct|reproduction|benchmarks|tests)/[\w/]+(?:\.py)?)`")
+
+
+@pytest.mark.parametrize("page", [*WRITTEN, ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_every_file_that_a_page_names_is_there(page: Path):
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
+    absent = [name for name in named if not any((folder / name).exists() for folder in (ROOT, ROOT / "src"))]
+    assert not absent

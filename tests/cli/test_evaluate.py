@@ -24,7 +24,7 @@ def test_numbers_are_those_of_the_library(folder: Path):
     assert "after" not in document
 
 
-def test_a_model_is_judged_beside_the_score(folder: Path):
+def test_a_model_is_evaluated_beside_the_score(folder: Path):
     document = json.loads(mbct("evaluate", "clicks.parquet", "--model", "paper.json", "--json", cwd=folder).out)
     assert document["after"]["all"]["ece"] < document["before"]["all"]["ece"]
 
@@ -43,12 +43,12 @@ def test_gates_decide_the_exit_code(folder: Path, gates: list[str], code: int):
     done = mbct("evaluate", "clicks.parquet", *options, cwd=folder)
     assert done.code == code
     assert done.out.count("fails if") == len(gates)
-    judged = json.loads(mbct("evaluate", "clicks.parquet", *options, "--json", cwd=folder).out)["gates"]
-    assert any(gate["failed"] for gate in judged) == bool(code)
+    checked = json.loads(mbct("evaluate", "clicks.parquet", *options, "--json", cwd=folder).out)["gates"]
+    assert any(gate["failed"] for gate in checked) == bool(code)
 
 
 def test_a_gate_on_a_metric_without_value_fails(folder: Path):
-    """One class only: AUC is not defined, and what cannot be judged must not pass."""
+    """One class only: AUC is not defined, and what cannot be measured must not pass."""
     done = mbct(
         "evaluate",
         "clicks.parquet",
@@ -90,7 +90,7 @@ def test_on_a_terminal(folder: Path):
 def test_gates_mean_what_python_means(sign: str, limit: float, value: float):
     gate = parse_gate(f"ece{sign}{limit!r}")
     assert gate == Gate("ece", sign, limit)
-    assert gate.judge({"ece": value}).failed == eval(f"{value!r} {sign} {limit!r}")
+    assert gate.check({"ece": value}).failed == eval(f"{value!r} {sign} {limit!r}")
 
 
 @given(st.text(max_size=30))
@@ -104,4 +104,4 @@ def test_any_other_text_is_refused_or_read_whole(text: str):
 
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_no_value_fails(value: float | None):
-    assert Gate("auc", "<", 0.5).judge({"auc": value}).failed
+    assert Gate("auc", "<", 0.5).check({"auc": value}).failed

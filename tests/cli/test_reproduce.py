@@ -1,16 +1,12 @@
 from pathlib import Path
 
 from reproduction import NAMES
-from terminal import mbct, mbct_on_terminal
+from terminal import mbct
 
 
-def test_help_names_every_experiment(tmp_path: Path):
-    text = " ".join(mbct_on_terminal("reproduce", "--help", cwd=tmp_path).out.split())
-    assert all(name in text for name in NAMES)
-
-
-def test_an_unknown_name(tmp_path: Path):
-    done = mbct("reproduce", "miracles", "--quick", "--out", "out", cwd=tmp_path)
-    assert done.code == 2
-    assert "miracles" in done.err
-    assert "unexpected" not in done.err
+def test_it_says_how_to_run_every_experiment(tmp_path: Path):
+    done = mbct("reproduce", cwd=tmp_path)
+    assert done.code == 0
+    assert "pip install --editable '.[reproduce]'" in done.out
+    assert "python -m reproduction all" in done.out
+    assert all(name in done.out for name in NAMES)

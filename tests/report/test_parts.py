@@ -48,7 +48,7 @@ def _fitted() -> PlattCalibrator:
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_what_cannot_be_judged_is_left_out_and_told(frame: type) -> None:
+def test_what_cannot_be_evaluated_is_left_out(frame: type) -> None:
     data = biased_clicks(2, 1000).frame
     columns = {name: data[name].tolist() for name in data}
     columns["y"][:7] = [None] * 7
@@ -58,8 +58,8 @@ def test_what_cannot_be_judged_is_left_out_and_told(frame: type) -> None:
     columns["one"] = ["x"] * 1000
     scored = score_rows(_fitted(), frame(columns), "y", sample_weight="w")
     assert scored.n_rows == 1000 - 7 - 2 - 2
-    told = [(each.what, each.amount) for each in scored.exclusions]
-    assert told == [
+    left_out = [(each.what, each.amount) for each in scored.exclusions]
+    assert left_out == [
         ("rows", "7"),
         ("rows", "2"),
         ("rows", "2"),

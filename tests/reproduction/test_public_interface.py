@@ -47,7 +47,7 @@ def test_only_public_names_are_imported(path: Path):
         ("from mbct.training.cells import Cells", False),
         ("import mbct.training.fold_mean", False),
         ("from mbct.metrics import _PUBLIC", False),
-        ("from ..boosting import honest", False),
+        ("from ..training import boosting", False),
     ],
 )
 def test_the_check_tells_public_from_hidden(source, public):

@@ -104,7 +104,7 @@ def test_seeds_differ_and_repeat():
     assert first.value != other.value
 
 
-def test_standard_error_is_honest():
+def test_the_standard_error_is_that_of_repeated_runs():
     p, y = _sample(1000)
     results = [monte_carlo_mvce(p, y, np.ones(1000), n_bins=25, n_views=40, seed=s) for s in range(100)]
     spread = np.std([r.value for r in results], ddof=1)

@@ -28,8 +28,8 @@ def advise(
 ) -> None:
     """Say which columns carry miscalibration.
 
-    Each column of DATA is judged by itself: how much the log loss falls, on rows left out, when predictions are
-    corrected by it beside the score.
+    Each column of DATA is tested by itself: how much the held-out log loss falls when predictions are corrected by it
+    beside the score.
     """
     with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)

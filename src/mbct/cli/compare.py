@@ -35,7 +35,7 @@ def compare(
 ) -> None:
     """Say which calibration method to take.
 
-    Every method is fitted on the same folds of DATA and judged on the rows it has not seen.
+    Every method is fitted on the same folds of DATA and evaluated on the rows held out.
     """
     with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)

@@ -41,7 +41,7 @@ class Gate:
     def __str__(self) -> str:
         return f"{self.metric} {self.sign} {self.limit:g}"
 
-    def judge(self, values: Mapping[str, Any]) -> "Verdict":
+    def check(self, values: Mapping[str, Any]) -> "Verdict":
         """Compare with the measured value."""
         if self.metric not in values:
             raise ParameterError(f"--fail-if names {self.metric!r}; measured were {', '.join(values)}")
@@ -81,8 +81,8 @@ def parse_gate(text: str) -> Gate:
 
 @command(examples=EXAMPLES)
 @labelled
-@click.option("--model", metavar="FILE", help="Judge this model's calibrated probabilities beside the score.")
-@names_option("--by", "Columns whose values are judged one by one.")
+@click.option("--model", metavar="FILE", help="Evaluate this model's calibrated probabilities beside the score.")
+@names_option("--by", "Columns whose values are evaluated one by one.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
 @click.pass_context
@@ -101,7 +101,7 @@ def evaluate(
 ) -> None:
     """Measure calibration, overall and by segment.
 
-    Gates judge the calibrated probabilities if a model is given, the score otherwise.
+    Gates check the calibrated probabilities if a model is given, the score otherwise.
     """
     parsed = [parse_gate(text) for text in gates]
     calibrator = None if model is None else load_calibrator(model)
@@ -111,7 +111,7 @@ def evaluate(
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))
     results = evaluate_table(table, roles, calibrator, by, max_values)
-    verdicts = [gate.judge(measured(list(results.values())[-1])) for gate in parsed]
+    verdicts = [gate.check(measured(list(results.values())[-1])) for gate in parsed]
     if as_json:
         print_json(_document(results, verdicts))
     else:
@@ -161,11 +161,11 @@ def measured(evaluation: "Evaluation") -> dict[str, Any]:
 def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for when, each in results.items():
-        whole = {
+        overall = {
             name: value if value is not None and math.isfinite(value) else None
             for name, value in measured(each).items()
         }
-        document[when] = {"all": whole, **each.to_dict()}
+        document[when] = {"all": overall, **each.to_dict()}
     return {**document, "gates": [verdict.to_dict() for verdict in verdicts]}
 
 
@@ -180,10 +180,10 @@ def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
         shown = each.shown()
         columns = [tuple(v if isinstance(v, str) else _number(v) for v in shown[name]) for name in shown.names]
         print_table(shown.names, list(zip(*columns, strict=True)), left=["field", "segment"])
-    said = [(line, when) for when, each in results.items() for line in each.notes]
-    for line in dict.fromkeys(line for line, _ in said):
-        sides_saying_it = [when for other, when in said if other == line]
-        note(line if len(sides_saying_it) == len(results) else f"{sides_saying_it[0]}, {line}")
+    lines = [(line, when) for when, each in results.items() for line in each.notes]
+    for line in dict.fromkeys(line for line, _ in lines):
+        noted = [when for other, when in lines if other == line]
+        note(line if len(noted) == len(results) else f"{noted[0]}, {line}")
     for verdict in verdicts:
         click.echo(str(verdict))
 

@@ -21,8 +21,8 @@ EXAMPLES = (
     "mbct fit duckdb:///ads.db?table=clicks --exclude campaign -o model.json",
     "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
-    "mbct fit clicks.parquet --set size=compact -o model.json",
-    "mbct fit clicks.parquet --set order=within-bin --set negative_sampling_rate=0.1 -o model.json",
+    "mbct fit clicks.parquet --set model_size=compact -o model.json",
+    "mbct fit clicks.parquet --set rank_preservation=within-bin --set negative_sampling_rate=0.1 -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
 )
 
@@ -34,7 +34,7 @@ EXAMPLES = (
 @click.option(
     "--preset",
     type=click.Choice(["default", "fast", "paper"]),
-    help="Of method mbct: grown honestly, fast, or as printed.",
+    help="Of method mbct: validated on held-out data, the same faster, or as the paper prints it.",
 )
 @settings_option("Parameter of the method.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
@@ -56,8 +56,8 @@ def fit(
 ) -> None:
     """Learn the bias of predictions; write a model.
 
-    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias. It is read where
-    it lies and need not fit into memory.
+    DATA holds a label of 0 and 1, a predicted probability, and the columns that may explain its bias. It is
+    processed in place and need not fit into memory.
     """
     parameters = {**settings, **({"preset": preset} if preset else {})}
     with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
@@ -94,20 +94,20 @@ class Fitted:
 
     @property
     def reordered(self) -> float | None:
-        """Share of pairs whose order changed, where the rows were at hand to tell."""
+        """Share of row pairs that changed rank, where the rows were in memory."""
         return getattr(self.calibrator, "reorder_rate_", None)
 
     def __str__(self) -> str:
-        said = (
+        summary = (
             f"{self.rows:,} rows, label rate {self.label_rate:.5g}, mean prediction "
             f"{self.mean_prediction:.5g} before and {self.mean_calibrated:.5g} after"
         )
         if self.model is None:
-            return said
+            return summary
         if not self.model.trees:
-            return f"{said}\nno trees: nothing was to be gained, so predictions are returned as they are"
-        pairs = "" if self.reordered is None else f"; {self.reordered:.2%} of pairs changed their order"
-        return f"{said}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
+            return f"{summary}\nno trees: held-out data show no significant gain, so predictions are returned unchanged"
+        pairs = "" if self.reordered is None else f"; {self.reordered:.2%} of row pairs changed rank"
+        return f"{summary}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
 
 
 def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
@@ -131,10 +131,10 @@ def _with_means(calibrator: "Calibrator", data: Data, roles: Roles) -> Fitted:
     """What the calibrator does to the rows, read once more, some at a time."""
     import numpy as np
 
-    n_rows, mass, sums = 0, 0.0, np.zeros(3)
+    n_rows, total_weight, sums = 0, 0.0, np.zeros(3)
     for batch in data.batches(roles.columns):
         label, prediction = (np.asarray(batch[name], dtype=np.float64) for name in (roles.label, roles.score))
         weight = np.ones(len(label)) if roles.weight is None else np.asarray(batch[roles.weight], dtype=np.float64)
         sums += [float(weight @ values) for values in (label, prediction, calibrator.calibrate(batch))]
-        n_rows, mass = n_rows + len(label), mass + float(weight.sum())
-    return Fitted(calibrator, n_rows, *(sums / mass).tolist())
+        n_rows, total_weight = n_rows + len(label), total_weight + float(weight.sum())
+    return Fitted(calibrator, n_rows, *(sums / total_weight).tolist())

@@ -12,7 +12,9 @@ code meaning
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -63,7 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``mbct``; returns the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        code = app.main(args=given, prog_name="mbct", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            code = app.main(args=given, prog_name="mbct", standalone_mode=False)
         sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):  # which of them depends on click's version
         return _fail("interrupted", INTERRUPTED)
@@ -76,6 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fail(_message(error), WRONG_USE)
     return code if isinstance(code, int) else 0
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in the code where it arose."""
+    click.echo(f"warning: {' '.join(str(message).split())}", err=True)
 
 
 def _message(error: Exception) -> str:

@@ -82,7 +82,7 @@ def labelled_data(
     *,
     memory_limit: str | None = None,
 ) -> Iterator[tuple[Data, Roles]]:
-    """The rows to learn from or to judge, and the role of each column, which is shown."""
+    """The labelled rows, and the role of each column, which is shown."""
     with open_data(data, sql, memory_limit=memory_limit) as opened:
         roles = assign(opened, label=label, score=score, weight=weight, features=features, exclude=exclude)
         for line in roles.lines():

@@ -33,7 +33,7 @@ _NO_SEGMENTS = frozenset(
     {"list", "array", "struct", "map", "union", "null", "sqlnull", "blob", "bit", "interval", "time"}
     | {"time with time zone", "timestamp with time zone"}
 )
-"""Types whose values cannot be told apart by a model."""
+"""Types whose values a model cannot distinguish."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Roles:
 
     def lines(self) -> list[str]:
         """The choice in words, one line a role."""
-        said = [f"{role}: {name}{' (guessed)' if role in self.guessed else ''}" for role, name in self._named()]
+        lines = [f"{role}: {name}{' (guessed)' if role in self.guessed else ''}" for role, name in self._named()]
         if self.features is not None:
-            said.append(f"features: {', '.join(self.features) or 'none'}")
-        return said + [f"left out: {name} ({reason})" for name, reason in self.excluded]
+            lines.append(f"features: {', '.join(self.features) or 'none'}")
+        return lines + [f"left out: {name} ({reason})" for name, reason in self.excluded]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

@@ -1,4 +1,4 @@
-"""Where tables go: Parquet or CSV by the file's ending, whole or not at all, or standard output; part by part."""
+"""Where tables go: Parquet or CSV by the file's ending, atomically, or standard output; batch by batch."""
 
 import gzip
 import sys
@@ -14,7 +14,7 @@ STANDARD_OUTPUT = "-"
 FORMATS = ("csv", "parquet")
 
 
-class _WholeWrites:
+class _CompleteWrites:
     """Standard output that takes all it is given: unbuffered (PYTHONUNBUFFERED) it may take a part at a time."""
 
     closed = False
@@ -53,17 +53,17 @@ def write_tables(tables: Iterable[Any], target: str, form: str | None = None) ->
 
 def print_bytes(content: bytes) -> None:
     """All of ``content`` on standard output."""
-    whole = _WholeWrites()
-    whole.write(content)
-    whole.flush()
+    output = _CompleteWrites()
+    output.write(content)
+    output.flush()
 
 
 @contextmanager
 def _sink(target: str) -> Iterator[BinaryIO]:
     if target == STANDARD_OUTPUT:
-        whole = _WholeWrites()
-        yield cast("BinaryIO", whole)
-        whole.flush()
+        output = _CompleteWrites()
+        yield cast("BinaryIO", output)
+        output.flush()
         return
     with open_atomically(target) as handle:
         if not target.endswith(".gz"):

@@ -1,4 +1,4 @@
-"""Where rows come from: files, globs, standard input, DuckDB databases and SQL, read where they lie by DuckDB."""
+"""Where rows come from: files, globs, standard input, DuckDB databases and SQL, read in place by DuckDB."""
 
 import os
 import sys

@@ -63,8 +63,8 @@ def write_report(
     """Write one HTML file that shows what a calibrator does to labelled rows, best to rows it was not fitted on.
 
     ``calibrator_or_path`` is a fitted calibrator or a model file; ``y`` the labels or the name of their column, and
-    ``sample_weight`` likewise. ``score`` names the column to calibrate where it is called otherwise than in the model.
-    The file needs no network and is written whole or not at all; equal input gives equal bytes.
+    ``sample_weight`` likewise. ``score_column`` names the column to calibrate where it is called otherwise than in the
+    model. The file needs no network and is written atomically; equal input gives equal bytes.
     """
     report = _report(calibrator_or_path, X, y, score_column, sample_weight, title, command)
     content = report.html.encode()
@@ -113,7 +113,7 @@ def _report(
     compared = fields.compute(scored)
     estimates = paired_estimates(scored.before, scored.after, {**metrics.statistics(), **fields.statistics(scored)})
     biased = Biased(*fields.biased(compared))
-    judged = verdict.compute(scored, estimates["log_loss"], biased)
+    found = verdict.compute(scored, estimates["log_loss"], biased)
     order = [each.before.field for each in compared]
     outline, listed = growth.compute(scored), rules.compute(scored)
     exclusions = origin.exclusions_of(scored, _shortened(compared, listed))
@@ -129,9 +129,9 @@ def _report(
         origin.render_excluded(exclusions),
         origin.render_origin(scored, command),
     )
-    head = verdict.render(judged, scored, estimates, biased)
+    head = verdict.render(found, scored, estimates, biased)
     html = _page(title or DEFAULT_TITLE, head, chapters)
-    return _Report(html, scored, judged, biased, estimates["log_loss"], exclusions)
+    return _Report(html, scored, found, biased, estimates["log_loss"], exclusions)
 
 
 def _shortened(compared: tuple[fields.FieldComparison, ...], listed: rules.RuleList | None) -> list[Exclusion]:

@@ -56,10 +56,10 @@ def figure(name: str, chart: Any, description: str, *, height: int | None = None
     finished = _dressed(chart.properties(width="container", description=description, name=name), height)
     specification = json.dumps(finished.to_dict(validate=True), sort_keys=True, allow_nan=False, ensure_ascii=False)
     safe = specification.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-    said = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
+    below = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
     return (
         f'<figure><div class="chart" id="chart-{name}" role="img" aria-label="{text(description)}"></div>'
-        f'<script type="application/json" data-chart="chart-{name}">{safe}</script>{said}</figure>'
+        f'<script type="application/json" data-chart="chart-{name}">{safe}</script>{below}</figure>'
     )
 
 

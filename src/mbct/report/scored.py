@@ -59,7 +59,7 @@ class Scored:
 def score_rows(
     calibrator_or_path: Any, X: Any, y: Any, score_column: str | int | None = None, sample_weight: Any = None
 ) -> Scored:
-    """Read the model if a path is given, drop what cannot be judged, calibrate the rest and cut it into segments."""
+    """Read the model if a path is given, drop what cannot be evaluated, calibrate the rest and cut it into segments."""
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
     )
@@ -67,7 +67,7 @@ def score_rows(
     columns, labels, label_name = take_labels(read_columns(X), y)
     same_length(columns.n_rows, y=labels)
     name = calibrator.score_column_ if score_column is None else column_name(score_column)
-    kept, exclusions = _judgeable(columns, labels, name, sample_weight)
+    kept, exclusions = _usable(columns, labels, name, sample_weight)
     y_true = as_binary_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
     other = None if score_column is None else columns.numpy(name)
@@ -80,13 +80,13 @@ def score_rows(
     return Scored(calibrator, judged, fields, before, after, (*exclusions, *left_out))
 
 
-def _judgeable(
+def _usable(
     columns: Columns, labels: npt.NDArray[Any], score_column: str, sample_weight: Any
 ) -> tuple[npt.NDArray[np.bool_], list[Exclusion]]:
-    """Rows that have a label, a prediction and a weight, and the tale of the others."""
-    kept, told = np.ones(columns.n_rows, dtype=np.bool_), []
+    """Rows that have a label, a prediction and a weight, and what the others lack."""
+    kept, dropped = np.ones(columns.n_rows, dtype=np.bool_), []
     weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
-    faults = [(is_missing(labels), "without a label: nothing to judge the prediction by")]
+    faults = [(is_missing(labels), "without a label to compare the prediction with")]
     if score_column in columns:
         faults.append((is_missing(columns.numpy(score_column)), "without a prediction to calibrate"))
     if weight is not None and not isinstance(weight, int | float):
@@ -95,11 +95,11 @@ def _judgeable(
         same_length(columns.n_rows, sample_weight=fault)
         number = int(np.sum(fault & kept))
         if number:
-            told.append(Exclusion("rows", f"{number:,}", why))
+            dropped.append(Exclusion("rows", f"{number:,}", why))
         kept &= ~fault
     if not kept.any():
         raise DataError(f"none of the {columns.n_rows:,} rows has a label, a prediction and a weight; check the data")
-    return kept, told
+    return kept, dropped
 
 
 def is_missing(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

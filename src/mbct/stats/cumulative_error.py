@@ -37,8 +37,8 @@ def cumulative_error_by_group(
 ) -> tuple[FloatArray, FloatArray]:
     """ECCE and σ within each group; both 0 for an empty one."""
     of_group, atoms = atoms_by_group(y_prob, y_true, weight, group)
-    mass = np.bincount(group, weight, n_groups)
-    size = np.where(mass > 0, mass, 1.0)
+    total = np.bincount(group, weight, n_groups)
+    size = np.where(total > 0, total, 1.0)
     path = np.cumsum(atoms.label - atoms.pred)
     start = np.flatnonzero(np.concatenate([[True], of_group[1:] != of_group[:-1]]))
     before = np.concatenate([[0.0], path[start[1:] - 1]])

@@ -94,15 +94,15 @@ def _in_order(edge: FloatArray, label: FloatArray, n_bins: int, low: float, high
 
 
 @kernel
-def _label_until(edge: FloatArray, label: FloatArray, mass: float) -> float:
-    """Positives among the first ``mass`` of the rows, linear within an atom."""
-    i = min(max(int(np.searchsorted(edge, mass)), 1), len(edge) - 1)
-    share = min((mass - edge[i - 1]) / (edge[i] - edge[i - 1]), 1.0)
+def _label_until(edge: FloatArray, label: FloatArray, weight: float) -> float:
+    """Positives among the first ``weight`` of the rows, linear within an atom."""
+    i = min(max(int(np.searchsorted(edge, weight)), 1), len(edge) - 1)
+    share = min((weight - edge[i - 1]) / (edge[i] - edge[i - 1]), 1.0)
     return float(label[i - 1] + share * (label[i] - label[i - 1]))
 
 
 _GRIDS = (2**11, 2**14)
-"""Cells of the coarse grid and of the fine one: widths below 1/16384 are not told apart."""
+"""Cells of the coarse grid and of the fine one: widths below 1/16384 are not distinguished."""
 _CELLS_PER_WIDTH = 64
 """Where the coarse grid has so many cells in a kernel width, the fine one changes the error by less than 1e-4 of it."""
 _POINTS_PER_WIDTH = 32

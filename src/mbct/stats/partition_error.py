@@ -41,30 +41,30 @@ def finer_partition_error(bin_rows: Bins, n_parts: int) -> float:
     return float(np.mean(partition_error(uniform_mass(bin_rows, n_parts))))
 
 
-def norm_of_errors(error: FloatArray, mass: FloatArray, norm: float) -> float:
-    """(Σ mass·error^p / Σ mass)^{1/p}; the largest error of any mass where p is infinite."""
-    counted = mass > 0
-    error, mass = error[counted], mass[counted]
+def norm_of_errors(error: FloatArray, weight: FloatArray, norm: float) -> float:
+    """(Σ weight·error^p / Σ weight)^{1/p}; the largest error of any weight where p is infinite."""
+    counted = weight > 0
+    error, weight = error[counted], weight[counted]
     if np.isinf(norm):
         return float(error.max())
-    return float(np.average(error**norm, weights=mass) ** (1.0 / norm))
+    return float(np.average(error**norm, weights=weight) ** (1.0 / norm))
 
 
 def debiased_square_error(bins: Bins) -> float:
     """Σ_b (c_b/n)·[PCE(D_b)² − ŷ_b(1 − ŷ_b)/(c_b − 1)]: what label noise adds to a bin's square is taken off.
 
-    Unbiased for the squared error of the binned predictions, hence negative at times; bins of mass one or less
+    Unbiased for the squared error of the binned predictions, hence negative at times; bins of weight one or less
     say nothing and count as 0.
 
     >>> import numpy as np
     >>> round(debiased_square_error(Bins(np.array([101.0]), np.array([50.5]), np.array([60.6]))), 6)
     0.0075
     """
-    told = bins.count > 1.0
-    size = np.where(told, bins.count, 2.0)
+    usable = bins.count > 1.0
+    size = np.where(usable, bins.count, 2.0)
     rate = bins.label / size
     square = partition_error(bins) ** 2 - rate * (1.0 - rate) / (size - 1.0)
-    return float(np.sum(np.where(told, bins.count * square, 0.0)) / bins.count.sum())
+    return float(np.sum(np.where(usable, bins.count * square, 0.0)) / bins.count.sum())
 
 
 def debiased_error(bins: Bins) -> float:
@@ -117,10 +117,10 @@ def relative_field_error(values: Bins) -> RelativeFieldError:
     gap = np.abs(values.pred[counted] - label)
     seen = label > 0
     relative = gap / np.where(seen, label, 1.0)
-    mass = float(count[seen].sum())
-    of_seen = float(np.sum(count[seen] * relative[seen])) / mass if mass > 0 else float("nan")
+    weight = float(count[seen].sum())
+    of_seen = float(np.sum(count[seen] * relative[seen])) / weight if weight > 0 else float("nan")
     total = float(count.sum())
-    return RelativeFieldError(of_seen, float(np.sum(count * relative)) / total, 1.0 - mass / total)
+    return RelativeFieldError(of_seen, float(np.sum(count * relative)) / total, 1.0 - weight / total)
 
 
 def calibration_n(blocks: Bins) -> tuple[float, int]:

@@ -17,16 +17,16 @@ def pooled_blocks(count: FloatArray, label: FloatArray) -> npt.NDArray[np.int64]
     """
     n = len(count)
     start = np.empty(n, dtype=np.int64)
-    mass = np.empty(n)
+    weight = np.empty(n)
     total = np.empty(n)
     last = -1
     for i in range(n):
         last += 1
         start[last] = i
-        mass[last] = count[i]
+        weight[last] = count[i]
         total[last] = label[i]
-        while last > 0 and total[last - 1] * mass[last] > total[last] * mass[last - 1]:
-            mass[last - 1] += mass[last]
+        while last > 0 and total[last - 1] * weight[last] > total[last] * weight[last - 1]:
+            weight[last - 1] += weight[last]
             total[last - 1] += total[last]
             last -= 1
     return start[: last + 1].copy()

@@ -8,7 +8,7 @@ label      Σw·y         positives
 pred       Σw·p         predicted positives
 pred2      Σw·p²        for the squared residual
 pred_label Σw·p·y       for the squared residual
-logit      Σw·logit(p)  for the ``odds`` pattern
+logit      Σw·logit(p)  for the ``odds`` link
 ========== ============ ==============================================
 
 Sums add, subtract and fade; multiplying every prediction by k (a boosting round) keeps them closed.
@@ -79,7 +79,7 @@ class Sums:
         )
 
     def multiplied(self, multiplier: FloatArray) -> Self:
-        """Predictions multiplied by k: pred·k, pred2·k², pred_label·k (linear bias pattern, g_b(f) = k_b·f)."""
+        """Predictions multiplied by k: pred·k, pred2·k², pred_label·k (linear link, g_b(f) = k_b·f)."""
         k = multiplier
         moved = np.asarray(self.logit + self.count * np.log(k), dtype=np.float64)
         return type(self)(self.count, self.label, self.pred * k, self.pred2 * k * k, self.pred_label * k, moved)

@@ -39,11 +39,11 @@ def paired_gain(old: FloatArray, new: FloatArray, count: FloatArray, label: Floa
     ones, zeros = np.ones(len(count)), np.zeros(len(count))
     if_positive = log_loss_of_logodds(old, ones) - log_loss_of_logodds(new, ones)
     if_negative = log_loss_of_logodds(old, zeros) - log_loss_of_logodds(new, zeros)
-    mass = float(count.sum())
+    weight = float(count.sum())
     negatives = count - label
-    mean = float(np.sum(label * if_positive + negatives * if_negative)) / mass
-    square = float(np.sum(label * (if_positive - mean) ** 2 + negatives * (if_negative - mean) ** 2)) / mass
-    return PairedGain(mean, math.sqrt(square / mass))
+    mean = float(np.sum(label * if_positive + negatives * if_negative)) / weight
+    square = float(np.sum(label * (if_positive - mean) ** 2 + negatives * (if_negative - mean) ** 2)) / weight
+    return PairedGain(mean, math.sqrt(square / weight))
 
 
 def holm(p_values: FloatArray) -> FloatArray:

@@ -46,7 +46,7 @@ def compute(scored: Scored) -> tuple[FieldComparison, ...]:
 
 
 def biased(fields: tuple[FieldComparison, ...]) -> tuple[int, int, int]:
-    """Segments surely biased before, after, and all of them."""
+    """Segments significantly biased before, after, and all of them."""
     before = [segment for field in fields for segment in field.before.segments]
     after = [segment for field in fields for segment in field.after.segments]
     return sum(s.sure for s in before), sum(s.sure for s in after), len(before)
@@ -74,7 +74,7 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     was, now, total = biased(fields)
     lead = (
         "Predicted over observed positives (PCOC) of each value: 1 is right, below 1 predictions are too low. Lines "
-        f"are 95 % intervals; a filled mark is a bias beyond chance after Holm's correction over {total:,} segments "
+        f"are 95 % intervals; a filled mark is a significant bias after Holm's correction over {total:,} segments "
         f"({was:,} before, {now:,} after)."
     )
     if not fields:
@@ -88,7 +88,7 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     )
     key = (
         '<p class="key"><span class="mark before filled"></span>before <span class="mark after filled"></span>after '
-        '<span class="mark hollow"></span>hollow: within chance</p>'
+        '<span class="mark hollow"></span>hollow: not significant</p>'
     )
     more = len(fields) - MOST_CHARTS
     rest = f'<p class="note">{more} more features are in the table alone.</p>' if more > 0 else ""
@@ -101,7 +101,7 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     columns = (
         Column("feature", number=False),
         Column("values"),
-        Column("biased values", hint="beyond chance, corrected for the number of segments"),
+        Column("biased values", hint="significant, corrected for the number of segments"),
         Column("Field-ECE before", hint="mean |predicted − observed| over the feature's values"),
         Column("after", alone="Field-ECE after"),
         Column("Field-RCE before", hint="the same, relative to the observed rate of each value"),

@@ -14,7 +14,7 @@ SHOWN: tuple[tuple[str, str, int, str], ...] = (
     ("discrimination", "· discrimination", 1, "the part of Brier that tells positives from negatives"),
     ("auc", "AUC", 1, "how well positives are ranked above negatives"),
     ("pcoc", "PCOC", 0, "predicted / observed positives, 1 is right"),
-    ("ece", "ECE", -1, "mean gap over 15 bins of equal mass"),
+    ("ece", "ECE", -1, "mean gap over 15 bins of equal size"),
     ("mce", "MCE", -1, "largest gap of these bins"),
     ("ece_sweep", "ECE sweep", -1, "as many bins as keep the rates in order"),
     ("debiased_ece", "Debiased ECE", -1, "2-norm, less what label noise adds"),
@@ -65,6 +65,6 @@ def _signed(value: float) -> str:
 def _mark(found: PairedEstimate, better: int) -> str:
     low, high = found.change_interval
     if not found.known or not (low > 0 or high < 0):
-        return '<span class="badge">no sure change</span>'
+        return '<span class="badge">unchanged</span>'
     gain = abs(found.after - 1) < abs(found.before - 1) if better == 0 else (found.change > 0) == (better > 0)
     return '<span class="badge good">better</span>' if gain else '<span class="badge bad">worse</span>'

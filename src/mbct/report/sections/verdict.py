@@ -22,7 +22,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Biased:
-    """How many segments are biased beyond chance."""
+    """How many segments are significantly biased."""
 
     before: int
     after: int
@@ -30,9 +30,9 @@ class Biased:
 
 
 def compute(scored: Scored, log_loss: PairedEstimate, biased: Biased) -> Verdict:
-    """Judged by the log loss: its interval of change must leave out 0."""
+    """By the log loss: the interval of its change must exclude 0."""
     if np.array_equal(scored.before.y_prob, scored.after.y_prob):
-        sentence = "The model leaves every prediction as it is: it found no bias that calibration could surely mend."
+        sentence = "The model leaves every prediction unchanged: it found no significant bias."
         return Verdict("identity", sentence)
     size = f"{abs(log_loss.change) / log_loss.before:.2%} ({number(log_loss.before)} → {number(log_loss.after)})"
     segments = _segments(biased)
@@ -42,7 +42,7 @@ def compute(scored: Scored, log_loss: PairedEstimate, biased: Biased) -> Verdict
     if low > 0:
         return Verdict("worse", f"Calibration hurts on these rows: log loss rises by {size}{segments}.")
     moved = "falls" if log_loss.change < 0 else "rises"
-    return Verdict("unsure", f"No sure difference: log loss {moved} by {size}, within chance{segments}.")
+    return Verdict("unsure", f"No significant difference: log loss {moved} by {size}{segments}.")
 
 
 def _segments(biased: Biased) -> str:
@@ -50,14 +50,14 @@ def _segments(biased: Biased) -> str:
         return ""
     moved = "fall" if biased.after < biased.before else "rise" if biased.after > biased.before else "stay"
     figures = f"at {biased.after}" if moved == "stay" else f"from {biased.before} to {biased.after}"
-    return f", and segments biased beyond chance {moved} {figures} of {biased.total}"
+    return f", and significantly biased segments {moved} {figures} of {biased.total}"
 
 
 def render(verdict: Verdict, scored: Scored, estimates: dict[str, PairedEstimate], biased: Biased) -> str:
     """The sentence and a row of tiles."""
-    mass = float(scored.before.weight.sum())
+    weight = float(scored.before.weight.sum())
     rate = float(np.average(scored.before.y_true, weights=scored.before.weight))
-    weighted = f"weight {number(mass)}, " if abs(mass - scored.n_rows) > 1e-9 * mass else ""
+    weighted = f"weight {number(weight)}, " if abs(weight - scored.n_rows) > 1e-9 * weight else ""
     tiles = [
         ("rows", f"{scored.n_rows:,}", f"{weighted}label rate {number(rate, 3)}"),
         _tile("log loss", estimates["log_loss"]),
@@ -66,7 +66,7 @@ def render(verdict: Verdict, scored: Scored, estimates: dict[str, PairedEstimate
         _tile("AUC", estimates["auc"]),
     ]
     if biased.total:
-        tiles.append(("biased segments", f"{biased.before} → {biased.after}", f"of {biased.total}, beyond chance"))
+        tiles.append(("biased segments", f"{biased.before} → {biased.after}", f"of {biased.total}, significantly"))
     shown = "".join(
         f'<div class="tile"><dt>{text(title)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>'
         for title, value, note in tiles

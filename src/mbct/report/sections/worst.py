@@ -22,12 +22,12 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
     worst, tested = found
     lead = (
         f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its "
-        "95 % interval. A pair is listed only where it is surely worse than each of its values. ● marks a bias beyond "
-        "chance after Holm's correction."
+        "95 % interval. A pair is listed only where it is significantly worse than each of its values. ● marks a "
+        "significant bias after Holm's correction."
     )
     title = "The worst segments before"
     if not worst:
-        return Section("worst", title, f"None of {tested:,} segments was biased beyond chance before calibration.", "")
+        return Section("worst", title, f"None of {tested:,} segments was significantly biased before calibration.", "")
     columns = (
         Column("segment", number=False),
         Column("rows"),
@@ -49,5 +49,5 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
 
 
 def _cell(segment: SegmentBias) -> str:
-    sure = ' <span class="sure" title="beyond chance">●</span>' if segment.sure else ""
+    sure = ' <span class="sure" title="significant">●</span>' if segment.sure else ""
     return f"{number(segment.ratio, 3)}{sure}<br>{interval((segment.lower, segment.upper))}"
