@@ -33,7 +33,7 @@ def _same_cells(found: Cells, expected: Cells, tolerance: float) -> None:
 @pytest.mark.parametrize("weight", [None, "weight"])
 def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened: Open, weight: str | None) -> None:
     wanted = {
-        "score": "p",
+        "score_column": "p",
         "label": "label",
         "weight": weight,
         "features": FEATURES,
@@ -50,7 +50,7 @@ def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened: Open, we
 
 
 def test_cells_that_shrink_agree_to_1e_12(awkward_file: Path, opened: Open) -> None:
-    wanted = {"score": "p", "label": "label", "features": ["site", "flag"], "options": BinningOptions(score_bins=4)}
+    wanted = {"score_column": "p", "label": "label", "features": ["site", "flag"], "options": BinningOptions(score_bins=4)}
     reference = pl.read_parquet(awkward_file)
     bins = fit_bins(reference, **wanted)
     expected = aggregate(reference, bins, label="label")
@@ -69,7 +69,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_every_source_gives_the_same_model_bytes_and_scores(awkward_file: Path, opened: Open, kind: str) -> None:
-    parameters = {"score": "p", "features": FEATURES, "categorical": CATEGORICAL, **MODELS[kind]}
+    parameters = {"score_column": "p", "features": FEATURES, "categorical": CATEGORICAL, **MODELS[kind]}
     reference = pl.read_parquet(awkward_file)
     expected = MBCTCalibrator(**parameters).fit(reference, "label", "weight")
     assert expected.model_.trees
@@ -85,7 +85,7 @@ def test_every_source_gives_the_same_model_bytes_and_scores(awkward_file: Path, 
 def test_level_wise_growth_gives_the_model_of_cells(
     awkward_file: Path, opened_lazily: Open, weight: str | None
 ) -> None:
-    parameters = {"score": "p", "features": FEATURES, "categorical": CATEGORICAL, **MODELS["paper"]}
+    parameters = {"score_column": "p", "features": FEATURES, "categorical": CATEGORICAL, **MODELS["paper"]}
     cells = MBCTCalibrator(**parameters).fit(pl.read_parquet(awkward_file), "label", weight)
     levels = MBCTCalibrator(**parameters, strategy="level-wise").fit(opened_lazily(awkward_file), "label", weight)
     assert len(cells.model_.trees) >= 2

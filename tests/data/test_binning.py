@@ -103,7 +103,7 @@ def test_columns_of_nothing_and_of_rare_values_agree_with_memory(tmp_path: Path,
         }
     )
     frame.write_parquet(tmp_path / "rows.parquet")
-    wanted = {"score": "p", "label": "y", "categorical": ["all rare"]}
+    wanted = {"score_column": "p", "label": "y", "categorical": ["all rare"]}
     bins = fit_bins(frame, **wanted)
     source = opened_lazily(tmp_path / "rows.parquet")
     assert fit_bins(source, **wanted) == bins
@@ -126,7 +126,7 @@ def test_values_that_weights_sort_by_label_keep_their_codes_in_every_engine(
         }
     )
     frame.write_parquet(tmp_path / "rows.parquet")
-    wanted = {"score": "p", "label": "y", "weight": "w", "categorical": ["code"]}
+    wanted = {"score_column": "p", "label": "y", "weight": "w", "categorical": ["code"]}
     bins = fit_bins(frame, **wanted)
     assert [feature.n_values for feature in bins[1:]] == [frame["user"].n_unique(), frame["code"].n_unique()]
     assert fit_bins(opened_lazily(tmp_path / "rows.parquet"), **wanted) == bins

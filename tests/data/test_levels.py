@@ -50,7 +50,7 @@ def test_sums_moves_and_multiplications_are_those_of_memory(awkward_file: Path, 
 def test_nothing_is_left_behind_in_the_users_connection(awkward_file: Path) -> None:
     connection = duckdb.connect()
     relation = connection.sql(f"SELECT * FROM '{awkward_file}'")
-    parameters = {"score": "p", "features": ["site", "x"], "preset": "paper", "min_bin_size": 500, "max_trees": 2}
+    parameters = {"score_column": "p", "features": ["site", "x"], "preset": "paper", "min_bin_size": 500, "max_trees": 2}
     MBCTCalibrator(**parameters, strategy="level-wise").fit(relation, "label")
     assert connection.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
 
@@ -68,7 +68,7 @@ def test_data_that_do_not_shrink_grow_in_spark(tmp_path: Path, spark: Any) -> No
     bins = fit_bins(frame, score_column="p", label="label", categorical="all")
     assert estimate_cells(_coded(data, bins), bins, "cell") > 0.9 * n
     parameters = {
-        "score": "p",
+        "score_column": "p",
         "categorical": "all",
         "preset": "paper",
         "min_bin_size": 200,

@@ -90,7 +90,7 @@ def test_a_wrong_guess_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "rows.parquet"
     assert _raw(path, ["key"], ["key"]).look_few()
     assert not _raw(frame[2000:].lazy(), ["key"], ["key"]).look_few()
-    parameters = {"score": "p", "preset": "paper", "min_bin_size": 300, "categorical": "all", "max_trees": 2}
+    parameters = {"score_column": "p", "preset": "paper", "min_bin_size": 300, "categorical": "all", "max_trees": 2}
     expected = MBCTCalibrator(**parameters).fit(frame, "label")
     for source in (path, pl.scan_parquet(path)):
         assert dumps(MBCTCalibrator(**parameters).fit(source, "label")) == dumps(expected)

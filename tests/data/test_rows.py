@@ -46,7 +46,7 @@ def test_missing_columns_and_empty_data_are_named(tmp_path: Path) -> None:
 
 
 def test_a_row_of_weight_zero_leaves_no_trace(awkward_file: Path, opened_lazily: Open) -> None:
-    wanted = {"score": "p", "label": "label", "weight": "weight", "features": ["site", "x"]}
+    wanted = {"score_column": "p", "label": "label", "weight": "weight", "features": ["site", "x"]}
     kept = pl.read_parquet(awkward_file).filter(pl.col("weight") > 0)
     bins = fit_bins(kept, **wanted)
     assert fit_bins(opened_lazily(awkward_file), **wanted) == bins

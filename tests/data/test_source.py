@@ -12,7 +12,7 @@ from mbct.data.source import LazySource, MemorySource, is_lazy
 from mbct.errors import DataError, ParameterError, StorageError
 
 FRAME = pl.DataFrame({"p": [0.1, 0.5, 0.9, 0.5], "y": [0, 1, 1, 0], "site": ["a", "b", "a", None]})
-COLUMNS = {"score": "p", "label": "y"}
+COLUMNS = {"score_column": "p", "label": "y"}
 
 
 def _expected() -> tuple[object, list[float]]:

@@ -14,7 +14,7 @@ from mbct.training.cells import Cells
 
 def _prepared(path: Path, **changes: Any) -> Any:
     arguments: dict[str, Any] = {
-        "score": "p",
+        "score_column": "p",
         "label": "label",
         "weight": None,
         "features": ["site", "flag"],

@@ -40,7 +40,7 @@ def calibrate(document: dict[str, Any], known: dict[str, set[str] | None], row: 
     ]
     assert [rule["tree"] for rule in applying] == list(range(document["n_trees"]))
     multiplier = math.prod(rule["multiplier"] for rule in applying)
-    p = row[document["score"]]
+    p = row[document["score_column"]]
     if document["link"] == "linear":
         return min(max(p * multiplier, 0.0), 1.0)
     p = min(max(p, 1e-9), 1 - 1e-9)

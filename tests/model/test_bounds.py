@@ -18,7 +18,7 @@ def bins_of_rows(model, frame):
     return bin_of(model.model_, codes)
 
 
-@pytest.mark.parametrize("options", [{}, {"size": "compact"}, {"preset": "paper"}])
+@pytest.mark.parametrize("options", [{}, {"model_size": "compact"}, {"preset": "paper"}])
 def test_the_mean_of_the_ends_is_the_theorem_s_interval_of_each_bin(options):
     data = biased_clicks(0, 20_000)
     model = fit(data.frame, **options)
@@ -44,7 +44,7 @@ def all_bins_hold(node, *values):
     return bool(np.all((low <= truth) & (truth <= high)))
 
 
-@pytest.mark.parametrize(("options", "n_fits"), [({"size": "compact"}, 20), ({"preset": "paper"}, 40)])
+@pytest.mark.parametrize(("options", "n_fits"), [({"model_size": "compact"}, 20), ({"preset": "paper"}, 40)])
 def test_coverage_by_simulation(options, n_fits):
     """All bins at once hold in at least 1 − α of the samples, each fit judged on 100,000 fresh rows."""
     fresh = biased_clicks(999, 100_000)

@@ -7,9 +7,8 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.export.binary import BinaryLeaf, BinaryNode, CodeCut, binary_tree
 from mbct.export.lightgbm import coded_features
-from mbct.export.tables import run_nodes
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import Branch, Decision, decisions, intervals, possible_codes, used_features
+from mbct.model.conditions import CodeBranch, Decision, decisions, intervals, possible_codes, run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 
 seeds = st.integers(0, 2**32 - 1)
@@ -23,7 +22,7 @@ def code_rows(seed: int, model: CalibrationEnsemble) -> np.ndarray:
 
 
 def walk(decision: Decision, codes: np.ndarray) -> float:
-    while isinstance(decision, Branch):
+    while isinstance(decision, CodeBranch):
         code = codes[decision.feature]
         decision = next((c.below for c in decision.cases if code in c.codes), decision.default.below)
     return decision.step
@@ -68,7 +67,7 @@ def test_cases_part_the_codes_and_defaults_hold_what_needs_no_test(seed: int) ->
     pending = list(decisions(model))
     while pending:
         branch = pending.pop()
-        if not isinstance(branch, Branch):
+        if not isinstance(branch, CodeBranch):
             continue
         cases = (*branch.cases, branch.default)
         pending += [case.below for case in cases]
@@ -90,7 +89,7 @@ def test_intervals_hold_exactly_the_codes_of_their_case(seed: int) -> None:
     pending = list(decisions(model))
     while pending:
         branch = pending.pop()
-        if not isinstance(branch, Branch):
+        if not isinstance(branch, CodeBranch):
             continue
         pending += [case.below for case in (*branch.cases, branch.default)]
         bins = model.bins[branch.feature]

@@ -8,7 +8,7 @@ import numpy as np
 
 from mbct.data.encoding import with_codes
 from mbct.data.expressions import cell_sums
-from mbct.data.rows import P, Rows, W, Y, code_column
+from mbct.data.rows import EngineRows, P, W, Y, code_column
 from mbct.data.source import LazySource
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.stats.sums import Sums
@@ -19,7 +19,7 @@ from mbct.validation import FloatArray
 CellLevel = Literal["cell", "score"]
 
 
-def coded_rows(rows: Rows, bins: FeatureBins) -> LazySource:
+def coded_rows(rows: EngineRows, bins: FeatureBins) -> LazySource:
     """Codes, prediction, label and weight of every row, and nothing else."""
     coded = with_codes(rows.source, bins, P)
     codes = [code_column(j) for j in range(len(bins))]

@@ -6,12 +6,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mbct.data.encoding import category_values
 from mbct.data.engines.engine import Engine, Frame
 from mbct.data.expressions import number
-from mbct.data.lookups import category_values
 from mbct.data.memory import Categorical, chosen_categories
-from mbct.data.rows import P, Rows, W, Y
-from mbct.model.bins import Bins, FeatureBins, NumberBins
+from mbct.data.rows import EngineRows, P, W, Y
+from mbct.model.bins import Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.training.binning import (
     BinningOptions,
@@ -31,7 +31,7 @@ _VALUE = "__mbct_value"
 
 
 def fit_bins_of_rows(
-    rows: Rows,
+    rows: EngineRows,
     score_column: str,
     features: Sequence[str],
     categorical: Categorical,
@@ -46,32 +46,34 @@ def fit_bins_of_rows(
     """
     by_value = features_by_value(rows, features, categorical)
     with progress("binning columns", len(features) + 1) as advance:
-        fitted: list[Bins] = [score_bins(rows, score_column, options, most_distinct)]
+        fitted: list[Feature] = [score_bins(rows, score_column, options, most_distinct)]
         for name in features:
             advance(1)
             fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
     return FeatureBins(tuple(fitted))
 
 
-def features_by_value(rows: Rows, features: Sequence[str], categorical: Categorical) -> set[str]:
+def features_by_value(rows: EngineRows, features: Sequence[str], categorical: Categorical) -> set[str]:
     """Features that are coded by value; the others are numbers to be cut."""
     schema = rows.source.frame.collect_schema()
     return chosen_categories(features, [name for name in features if not schema[name].is_numeric()], categorical)
 
 
-def _bins_of(rows: Rows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Bins:
+def _bins_of(rows: EngineRows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Feature:
     if by_value:
         return _category_bins(rows, name, options.min_category_rows)
     return numeric_bins(rows, name, options, most_distinct)
 
 
-def numeric_bins(rows: Rows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT) -> NumberBins:
+def numeric_bins(
+    rows: EngineRows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
+) -> NumberBins:
     """Bins of a number that is cut."""
     return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.numeric_bins)
 
 
 def score_bins(
-    rows: Rows, score_column: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
+    rows: EngineRows, score_column: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
 ) -> NumberBins:
     """Bins of the prediction; those of equal width need no query."""
     if options.score_binning == "width":
@@ -80,7 +82,7 @@ def score_bins(
     return fit_score_bins(score_column, *_distinct_numbers(rows, nw.col(P), most_distinct), options)
 
 
-def _distinct_numbers(rows: Rows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:
+def _distinct_numbers(rows: EngineRows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:
     """Distinct finite values in rising order and the mass of each; or quantiles and how often each occurs."""
     engine = rows.source.engine
     finite = rows.source.frame.select(value.alias(_VALUE), W).filter(
@@ -95,7 +97,7 @@ def _distinct_numbers(rows: Rows, value: nw.Expr, most_distinct: int) -> tuple[F
     return values[order], np.asarray(grouped[W].to_numpy(), dtype=np.float64)[order]
 
 
-def _category_bins(rows: Rows, name: str, min_rows: float) -> Bins:
+def _category_bins(rows: EngineRows, name: str, min_rows: float) -> Feature:
     """Codes of a category; values too rare for a code of their own stay in the engine, where mass counts rows."""
     engine, frame = rows.source.engine, rows.source.frame
     dtype = frame.collect_schema()[name]

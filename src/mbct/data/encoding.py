@@ -1,15 +1,27 @@
-"""Codes of rows inside an engine: what :meth:`FeatureBins.encode` does in memory, as expressions and lookups."""
+"""Codes of rows inside an engine: what the bins' ``encode`` does in memory, as expressions and lookups.
+
+Category values become codes by their text where the engines agree on it, by comparison where not: strings, whole
+numbers, dates and booleans have one text everywhere; floats and moments have not, so they are compared with the typed
+values themselves.
+"""
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 from narwhals.stable.v2.dtypes import DType
 
-from mbct.data.engines.engine import Lookup
+from mbct.data.engines.engine import Engine, Frame, Lookup
 from mbct.data.expressions import number, number_code
-from mbct.data.lookups import category_text, category_values, code_by_comparison, needs_comparison
 from mbct.data.rows import code_column
 from mbct.data.source import LazySource
 from mbct.errors import DataError
-from mbct.model.bins import Bins, CategoryBins, FeatureBins, NumberBins
+from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
+from mbct.model.encoding import category_key
+
+_NO_CATEGORY = (nw.Time, nw.Duration, nw.Binary, nw.List, nw.Array, nw.Struct)
 
 
 def with_codes(source: LazySource, bins: FeatureBins, score_column: str, used: set[int] | None = None) -> LazySource:
@@ -47,7 +59,7 @@ def with_codes(source: LazySource, bins: FeatureBins, score_column: str, used: s
     return source.with_frame(frame.drop(*(_value_column(j) for j, _ in wanted)))
 
 
-def _value(name: str, dtype: DType, feature: Bins) -> nw.Expr:
+def _value(name: str, dtype: DType, feature: Feature) -> nw.Expr:
     if isinstance(feature, NumberBins):
         if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean)):
             raise DataError(f"column {name!r} is {dtype}, but the model cuts it as a number: convert it first")
@@ -64,3 +76,72 @@ def _filled(j: int, feature: CategoryBins) -> nw.Expr:
 
 def _value_column(j: int) -> str:
     return f"__mbct_value_{j}"
+
+
+def category_values(column: str, dtype: DType) -> nw.Expr:
+    """A column as values that can be grouped and compared: text, boolean, date, moment, whole number or double."""
+    raw = nw.col(column)
+    if isinstance(dtype, _NO_CATEGORY):
+        raise DataError(f"column {column!r} is {dtype}, which is no category: cast it to text or leave it out")
+    if isinstance(dtype, nw.Datetime):
+        if dtype.time_zone is not None:
+            raise DataError(f"column {column!r} has a time zone ({dtype.time_zone}): cast it to text or leave it out")
+        return raw if dtype.time_unit == "us" else raw.cast(nw.Datetime("us"))
+    if dtype.is_float() or isinstance(dtype, nw.Decimal):
+        return number(column)
+    if dtype.is_integer() or isinstance(dtype, nw.Boolean | nw.Date):
+        return raw
+    return raw.cast(nw.String)
+
+
+def needs_comparison(dtype: DType) -> bool:
+    """Whether the engines write values of this type differently."""
+    return dtype.is_float() or isinstance(dtype, nw.Decimal | nw.Datetime)
+
+
+def category_text(column: str, dtype: DType) -> nw.Expr:
+    """The canonical text of a category, as :func:`~mbct.model.encoding.category_key` writes it."""
+    value = category_values(column, dtype)
+    if isinstance(dtype, nw.Boolean):
+        return nw.when(value).then(nw.lit("true")).otherwise(nw.when(~value).then(nw.lit("false")))
+    return value.cast(nw.String)
+
+
+def code_by_comparison(value: nw.Expr, dtype: DType, bins: CategoryBins) -> nw.Expr:
+    """Code of a float or a moment: a binary search among the typed values; null where none is equal."""
+    typed = []
+    for code, text in enumerate(bins.values):
+        known = _typed(text, moment=isinstance(dtype, nw.Datetime))
+        if known is not None and category_key(known) == text:
+            typed.append((known, code))
+    return _search(value, sorted(typed))
+
+
+def join_lookups(engine: Engine, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
+    """Codes by a left join with a small table."""
+    for lookup in lookups:
+        if not lookup.code_of:
+            frame = frame.with_columns(nw.lit(None).cast(nw.Int32).alias(lookup.into))
+            continue
+        key = lookup.into + "_key"
+        texts, codes = np.array(list(lookup.code_of), dtype=object), np.array(list(lookup.code_of.values()))
+        small = engine.table(frame, {key: texts, lookup.into: codes})
+        frame = frame.join(small, left_on=lookup.column, right_on=key, how="left")
+    return frame
+
+
+def _search(value: nw.Expr, typed: list[tuple[Any, int]]) -> nw.Expr:
+    if not typed:
+        return nw.lit(None).cast(nw.Int32)
+    if len(typed) == 1:
+        return nw.when(value == nw.lit(typed[0][0])).then(nw.lit(typed[0][1]).cast(nw.Int32))
+    middle = len(typed) // 2
+    in_lower_half = value < nw.lit(typed[middle][0])
+    return nw.when(in_lower_half).then(_search(value, typed[:middle])).otherwise(_search(value, typed[middle:]))
+
+
+def _typed(text: str, *, moment: bool) -> Any:
+    try:
+        return datetime.datetime.fromisoformat(text) if moment else float(text)
+    except ValueError:
+        return None

@@ -1,17 +1,19 @@
-"""The expressions that every engine runs: numbers, sums, log-odds, and walks down a tree."""
+"""The expressions that every engine runs: numbers, sums, log-odds, and walks down a tree, as objects or SQL text."""
 
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import narwhals.stable.v2 as nw
 from narwhals.stable.v2.dtypes import DType
 
-from mbct.data.engines.decisions import Decision
 from mbct.data.engines.engine import Frame
 from mbct.model.bins import NumberBins
+from mbct.model.conditions import CodeDecision, Run
 from mbct.stats.logodds import EPSILON
 
+Term = TypeVar("Term")
 _MOST_RUNS = 4
 """More runs of codes are tested by a list of codes."""
 
@@ -73,7 +75,7 @@ def unpivot(frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]
     return spread.select(into, *kept)
 
 
-def step_of(decision: Decision, column: Callable[[int], str]) -> nw.Expr:
+def step_of(decision: CodeDecision, column: Callable[[int], str]) -> nw.Expr:
     """A decision as nested conditions on code columns."""
     if isinstance(decision, float):
         return nw.lit(decision)
@@ -84,3 +86,37 @@ def step_of(decision: Decision, column: Callable[[int], str]) -> nw.Expr:
         tests = [(code >= first) & (code <= last) if first else code <= last for first, last in decision.runs]
         test = functools.reduce(operator.or_, tests)
     return nw.when(test).then(step_of(decision.inside, column)).otherwise(step_of(decision.outside, column))
+
+
+def balanced(terms: Sequence[Term], join: Callable[[Term, Term], Term]) -> Term:
+    """Terms joined in pairs, so that hundreds of trees do not nest hundreds deep."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return join(balanced(terms[:middle], join), balanced(terms[middle:], join))
+
+
+def total_sql(terms: Sequence[CodeDecision], column: Callable[[int], str], *, product: bool) -> str:
+    """Sum or product of all terms as SQL; ``column`` quotes the code column of a feature.
+
+    >>> total_sql([CodeTest(1, ((0, 3),), 0.5, -1.0)], lambda j: f"c{j}", product=False)
+    'CASE WHEN c1 <= 3 THEN 0.5e0 ELSE -1.0e0 END'
+    """
+    sign = "*" if product else "+"
+    return balanced([_sql(term, column) for term in terms], lambda a, b: f"({a} {sign} {b})")
+
+
+def _sql(decision: CodeDecision, column: Callable[[int], str]) -> str:
+    if isinstance(decision, float):
+        text = repr(decision)
+        return text if "e" in text else text + "e0"  # with an exponent it is a double, else a decimal
+    code = column(decision.feature)
+    test = " OR ".join(_in_run(code, run) for run in decision.runs)
+    return f"CASE WHEN {test} THEN {_sql(decision.inside, column)} ELSE {_sql(decision.outside, column)} END"
+
+
+def _in_run(code: str, run: Run) -> str:
+    first, last = run
+    if first == last:
+        return f"{code} = {first}"
+    return f"{code} <= {last}" if first == 0 else f"{code} BETWEEN {first} AND {last}"

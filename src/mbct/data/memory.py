@@ -9,7 +9,7 @@ import numpy as np
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.errors import DataError, ParameterError
-from mbct.model.bins import Bins, CodeMatrix, FeatureBins, NumberBins
+from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
 from mbct.validation import FloatArray
 
@@ -31,7 +31,7 @@ def fit_bins(
     """Bins of the prediction and of ``features``; the prediction comes first."""
     columns.require(features)
     by_value = categories(columns, features, categorical)
-    fitted: list[Bins] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
+    fitted: list[Feature] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
     rate = float(np.average(y_true, weights=weight))
     for name in features:
         if name in by_value:
@@ -84,7 +84,7 @@ def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatri
     return codes
 
 
-def _encode_column(column: Any, feature: Bins) -> np.ndarray[Any, Any]:
+def _encode_column(column: Any, feature: Feature) -> np.ndarray[Any, Any]:
     if isinstance(feature, NumberBins):
         return feature.encode(as_floats(column))
     values, position = factorize(column)

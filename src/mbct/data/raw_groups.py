@@ -1,6 +1,6 @@
 """Cells by way of raw values: one GROUP BY of the columns as they are, where together they take few values.
 
-Bins and codes then follow from the groups, in memory: the rows are read once, not once for each column.
+Feature and codes then follow from the groups, in memory: the rows are read once, not once for each column.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,11 +13,11 @@ from narwhals.stable.v2.dtypes import DType
 
 from mbct.data.binning import score_bins
 from mbct.data.columns import as_floats, factorize
+from mbct.data.encoding import category_values
 from mbct.data.engines.engine import Frame
 from mbct.data.expressions import cell_sums, number
-from mbct.data.lookups import category_values
-from mbct.data.rows import P, Rows, W, Y, code_column
-from mbct.model.bins import Bins, FeatureBins, NumberBins
+from mbct.data.rows import EngineRows, P, W, Y, code_column
+from mbct.model.bins import Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
@@ -48,7 +48,7 @@ class RawGroups:
     The prediction's bins are of equal width, hence known before any row is read.
     """
 
-    rows: Rows
+    rows: EngineRows
     bins_of_score: NumberBins
     features: tuple[str, ...]
     by_value: frozenset[str]
@@ -56,7 +56,12 @@ class RawGroups:
 
     @classmethod
     def of(
-        cls, rows: Rows, score_column: str, features: Sequence[str], by_value: Iterable[str], options: BinningOptions
+        cls,
+        rows: EngineRows,
+        score_column: str,
+        features: Sequence[str],
+        by_value: Iterable[str],
+        options: BinningOptions,
     ) -> "RawGroups":
         """Nothing is computed yet."""
         return cls(rows, score_bins(rows, score_column, options), tuple(features), frozenset(by_value), options)
@@ -92,7 +97,7 @@ class RawGroups:
             return None
         columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
         sums = Sums(**columns, logit=np.full(len(groups), np.nan))
-        fitted: list[Bins] = [self.bins_of_score]
+        fitted: list[Feature] = [self.bins_of_score]
         codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
         for name, key in zip(self.features, self.keys[1:], strict=True):
             bins, coded = _coded_column(name, groups[key], sums, self.options, by_value=name in self.by_value)
@@ -134,7 +139,7 @@ def _grouped(raw: Frame, keys: list[str]) -> Frame:
 
 def _coded_column(
     name: str, column: nw.Series[Any], sums: Sums, options: BinningOptions, *, by_value: bool
-) -> tuple[Bins, np.ndarray[Any, Any]]:
+) -> tuple[Feature, np.ndarray[Any, Any]]:
     """Bins of a column of groups, and the code of each group."""
     if not by_value:
         values = as_floats(column)

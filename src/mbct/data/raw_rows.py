@@ -17,9 +17,9 @@ import numpy.typing as npt
 from mbct.data.binning import numeric_bins, score_bins
 from mbct.data.columns import as_floats, factorize
 from mbct.data.raw_groups import raw_key, raw_value
-from mbct.data.rows import P, Rows, W, Y
+from mbct.data.rows import EngineRows, P, W, Y
 from mbct.jit import kernel
-from mbct.model.bins import Bins, CategoryBins, CodeMatrix, FeatureBins, NumberBins
+from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions, fit_category_bins
@@ -30,7 +30,7 @@ Narrow = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def cells_of_raw_rows(
-    rows: Rows,
+    rows: EngineRows,
     score_column: str,
     features: Sequence[str],
     by_value: Iterable[str],
@@ -62,7 +62,7 @@ def cells_of_raw_rows(
 
 
 def _read(
-    rows: Rows, features: Sequence[str], by_value: Iterable[str], gathered: "Sequence[_Cut | _Numbered]"
+    rows: EngineRows, features: Sequence[str], by_value: Iterable[str], gathered: "Sequence[_Cut | _Numbered]"
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
     schema = rows.source.frame.collect_schema()
@@ -105,7 +105,7 @@ class _Cut:
         """Code the next rows."""
         self.codes.append(self.known.encode(as_floats(column)).astype(np.min_scalar_type(self.known.n_codes)))
 
-    def bins(self, _min_rows: float, _rate: float) -> Bins:
+    def bins(self, _min_rows: float, _rate: float) -> Feature:
         """The bins known before."""
         return self.known
 

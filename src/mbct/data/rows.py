@@ -22,7 +22,7 @@ def code_column(j: int) -> str:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EngineRows:
     """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass.
 
     ``n_rows`` counts rows of weight 0, which ``source`` leaves out; without weights W is 1 everywhere.
@@ -37,7 +37,7 @@ class Rows:
 
 def training_rows(
     source: LazySource, score_column: str, label: str, weight: str | None, features: Sequence[str]
-) -> Rows:
+) -> EngineRows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score_column, label, *([] if weight is None else [weight]), *features])
     for role, name in (("score", score_column), ("label", label), ("weight", weight)):
@@ -70,7 +70,7 @@ def require_number(source: LazySource, name: str, role: str) -> None:
         raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
 
 
-def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> Rows:
+def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> EngineRows:
     """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
@@ -102,7 +102,7 @@ def _checked(rows: LazySource, score_column: str, label: str, weight: str | None
         _name_the_fault(rows, score_column, label, weight)
     if not result["mass"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
-    return Rows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
+    return EngineRows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
 
 
 def _name_the_fault(rows: LazySource, score_column: str, label: str, weight: str | None) -> None:
@@ -159,7 +159,7 @@ def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> No
         raise DataError(f"{message} in {count:,} row{'s' if count > 1 else ''}{example}; {remedy}")
 
 
-def refuse_one_class(rows: Rows) -> None:
+def refuse_one_class(rows: EngineRows) -> None:
     """Raise where every row that counts has the same label."""
     if rows.positives in (0.0, rows.mass):
         raise DataError(

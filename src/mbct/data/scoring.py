@@ -9,12 +9,12 @@ import numpy as np
 
 from mbct.data.columns import Columns
 from mbct.data.encoding import with_codes
-from mbct.data.engines.decisions import tree_decision
 from mbct.data.expressions import log_odds, number, probability_of
 from mbct.data.memory import encode
 from mbct.data.rows import P, code_column, require, require_number
 from mbct.data.source import LazySource, open_source
 from mbct.errors import DataError, ParameterError
+from mbct.model.conditions import code_tests
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import load_ensemble
 from mbct.validation import FloatArray, as_probabilities
@@ -89,7 +89,7 @@ def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> Lazy
     prepared = source.with_frame(source.frame.with_columns(number(ensemble.score).alias(P)))
     coded = with_codes(prepared, ensemble.bins, P, used)
     n_codes = ensemble.bins.n_codes
-    terms = [tree_decision(tree, n_codes) for tree in ensemble.trees]
+    terms = [code_tests(tree, n_codes) for tree in ensemble.trees]
     product = ensemble.link == "linear"
     totalled = source.engine.add_total(coded.frame, _TOTAL, terms, code_column, product=product)
     if product:

@@ -11,7 +11,7 @@ from mbct.data.levels import EngineLevels
 from mbct.data.memory import Categorical
 from mbct.data.raw_groups import MOST_GROUPS, RawGroups
 from mbct.data.raw_rows import cells_of_raw_rows
-from mbct.data.rows import Rows, refuse_one_class, training_rows
+from mbct.data.rows import EngineRows, refuse_one_class, training_rows
 from mbct.data.source import LazySource
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
@@ -82,7 +82,7 @@ def prepare(
 
 
 def _from_raw(
-    rows: Rows,
+    rows: EngineRows,
     score_column: str,
     features: Sequence[str],
     by_value: set[str],
@@ -111,7 +111,7 @@ def _from_raw(
 
 
 def _cell_level(
-    rows: Rows, coded: LazySource, bins: FeatureBins, strategy: Strategy, *, level_wise: bool, most_cells: int
+    rows: EngineRows, coded: LazySource, bins: FeatureBins, strategy: Strategy, *, level_wise: bool, most_cells: int
 ) -> CellLevel | Literal["row"] | None:
     """The level at which cells fit into memory, or "row" where joining saves little; None for rows in the engine."""
     if strategy == "level-wise":

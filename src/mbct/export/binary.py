@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import Branch, Case, Decision, Leaf
+from mbct.model.conditions import Case, CodeBranch, Decision, Leaf
 from mbct.model.ensemble import CalibrationEnsemble
 
 
@@ -65,18 +65,18 @@ def scattered_features(model: CalibrationEnsemble, decision: Decision) -> set[in
     found = set().union(*(scattered_features(model, case.below) for case in _cases(decision)))
     bins = model.bins[decision.feature]
     if isinstance(bins, NumberBins):
-        inner = [run.case for run in _runs(bins, decision) if isinstance(run.case.below, Branch)]
+        inner = [run.case for run in _runs(bins, decision) if isinstance(run.case.below, CodeBranch)]
         if len(inner) > len({id(case) for case in inner}):
             found.add(decision.feature)
     return found
 
 
-def _cases(branch: Branch) -> tuple[Case, ...]:
+def _cases(branch: CodeBranch) -> tuple[Case, ...]:
     """All cases; the default comes last, so that no set of codes ever has to name it."""
     return (*branch.cases, branch.default)
 
 
-def _runs(bins: NumberBins, branch: Branch) -> Iterator[_Run]:
+def _runs(bins: NumberBins, branch: CodeBranch) -> Iterator[_Run]:
     case_of = {code: case for case in _cases(branch) for code in case.codes if code < bins.n_values}
     codes = sorted(case_of)
     edges = (*bins.edges, float("inf"))

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from mbct.errors import ParameterError
 from mbct.export import c_source
-from mbct.export.names import identifiers
-from mbct.export.tables import run_nodes
-from mbct.export.values import is_int64, number_of
-from mbct.model.bins import Bins, CategoryBins, NumberBins
-from mbct.model.conditions import used_features
+from mbct.export.spelling import identifiers, is_int64, number_of
+from mbct.model.bins import CategoryBins, Feature, NumberBins
+from mbct.model.conditions import run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -24,7 +22,7 @@ _PER_LINE = 12
 class Field:
     """One member of the row: its C type, how it becomes a code, and the tables that this needs."""
 
-    bins: Bins
+    bins: Feature
     name: str
     kind: str
     """Which of the ``c_source`` functions makes the code: number, text, integer, real or flag."""
@@ -51,12 +49,12 @@ def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
     names = identifiers(model.bins.names)
     fields = [Field(bins, name, _kind(bins)) for bins, name in zip(model.bins, names, strict=True)]
     declarations = c_source.DECLARATIONS.format(prefix=prefix, guard=prefix.upper(), members=_members(fields))
-    identity = c_source.IDENTITY.format(prefix=prefix, score_column=names[0])
+    identity = c_source.IDENTITY.format(prefix=prefix, score=names[0])
     body = _walk(model, fields, prefix) if model.trees else [identity]
     return "\n".join([declarations, *body, "#endif"]) + "\n"
 
 
-def _kind(bins: Bins) -> str:
+def _kind(bins: Feature) -> str:
     if isinstance(bins, NumberBins):
         return "number"
     if bins.value_type == "integer" and all(map(is_int64, bins.values)):

@@ -15,8 +15,8 @@ import numpy as np
 from mbct.data.columns import as_floats, factorize, read_columns
 from mbct.errors import ParameterError
 from mbct.export.binary import BinaryLeaf, BinaryNode, CodeCut, binary_tree, scattered_features
-from mbct.export.names import identifiers
-from mbct.model.bins import Bins, NumberBins
+from mbct.export.spelling import identifiers
+from mbct.model.bins import Feature, NumberBins
 from mbct.model.conditions import decisions
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray
@@ -75,13 +75,13 @@ def lightgbm_matrix(model: CalibrationEnsemble, data: Any) -> FloatArray:
 
 
 def from_raw_score(model: CalibrationEnsemble, y_prob: FloatArray, raw_score: FloatArray) -> FloatArray:
-    """Calibrated probabilities: σ(logit(p) + r) for the pattern "odds", clip(p·exp(r), 0, 1) for "linear"."""
+    """Calibrated probabilities: σ(logit(p) + r) for the link "odds", clip(p·exp(r), 0, 1) for "linear"."""
     if not model.trees:
         return np.array(y_prob, dtype=np.float64)
     return model.apply_steps(y_prob, np.exp(raw_score) if model.link == "linear" else raw_score)
 
 
-def _feature_info(bins: Bins, coded: bool) -> str:
+def _feature_info(bins: Feature, coded: bool) -> str:
     return ":".join(map(str, range(bins.n_codes))) if coded else "[-inf:inf]"
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from mbct.data.columns import as_floats, factorize, read_columns
 from mbct.errors import MissingDependencyError, ParameterError
-from mbct.export.onnx_graph import Graph
-from mbct.export.onnx_tables import WalkTables, walk_tables
+from mbct.export.onnx_graph import Graph, WalkTables, walk_tables
 from mbct.model.bins import CategoryBins, NumberBins
 from mbct.model.conditions import used_features
 from mbct.model.encoding import category_key

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 from mbct.errors import ParameterError
 from mbct.export.lightgbm import log_multiplier
-from mbct.model.bins import Bins, CategoryBins, NumberBins
-from mbct.model.conditions import Branch, Decision, Leaf, decisions, intervals, used_features
+from mbct.model.bins import CategoryBins, Feature, NumberBins
+from mbct.model.conditions import CodeBranch, Decision, Leaf, decisions, intervals, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -90,7 +90,7 @@ def _score(model: CalibrationEnsemble, step: float) -> str:
     return repr(step if model.link == "odds" else log_multiplier(step, "PMML"))
 
 
-def _predicate(bins: Bins, branch: Branch, position: int) -> Element:
+def _predicate(bins: Feature, branch: CodeBranch, position: int) -> Element:
     codes = branch.cases[position].codes
     if isinstance(bins, NumberBins):
         parts = [_interval(bins, one.low, one.high) for one in intervals(bins, branch, position)]

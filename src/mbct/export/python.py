@@ -2,9 +2,8 @@
 
 from importlib.resources import files
 
-from mbct.export.tables import run_nodes
-from mbct.model.bins import Bins, NumberBins
-from mbct.model.conditions import used_features
+from mbct.model.bins import Feature, NumberBins
+from mbct.model.conditions import run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -22,7 +21,7 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
     used = used_features(model)
     position = {feature: i for i, feature in enumerate(used)}
     position[-1] = -1
-    lines = [f"PATTERN = {model.link!r}", f"EPSILON = {EPSILON!r}"]
+    lines = [f"LINK = {model.link!r}", f"EPSILON = {EPSILON!r}"]
     lines.append("# (name, edges of a number or None, codes of values)")
     lines += ["FEATURES: Sequence[Feature] = (", *(f"    {_feature(model.bins[j])}," for j in used), ")"]
     lines.append("# (step, feature or -1, first code of each run, child of each run or -1 to stop here)")
@@ -37,7 +36,7 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
     return [*lines, ")"]
 
 
-def _feature(bins: Bins) -> str:
+def _feature(bins: Feature) -> str:
     if isinstance(bins, NumberBins):
         return repr((bins.name, tuple(map(float, bins.edges)), {}))
     return repr((bins.name, None, {value: code for code, value in enumerate(bins.values)}))

@@ -43,8 +43,8 @@ def rules_json(model: CalibrationEnsemble) -> str:
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "score": model.score,
-        "pattern": model.link,
+        "score_column": model.score,
+        "link": model.link,
         "alpha": model.alpha,
         "n_trees": len(model.trees),
         "features": [

@@ -21,7 +21,7 @@ Node = tuple[float, int, Sequence[int], Sequence[int]]
 Feature = tuple[str, Sequence[float] | None, "dict[str, int]"]
 
 # The model
-PATTERN = "odds"
+LINK = "odds"
 EPSILON = 1e-9
 # For each feature that the trees look at, the prediction first: (name, edges of a number or None, codes of values).
 FEATURES: Sequence[Feature] = ()
@@ -40,7 +40,7 @@ def calibrate(row: dict[str, Any]) -> float:
         return p
     codes = [_code(p if i == 0 else _value(row, f[0]), f[1], f[2]) for i, f in enumerate(FEATURES)]
     steps = [_step(nodes, codes) for nodes in TREES]
-    if PATTERN == "linear":
+    if LINK == "linear":
         product = 1.0
         for step in steps:
             product *= step

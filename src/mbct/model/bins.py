@@ -155,22 +155,22 @@ class CategoryBins:
         return {"kind": self.kind, "name": self.name, "type": self.value_type, "values": list(self.values)}
 
 
-Bins = NumberBins | CategoryBins
+Feature = NumberBins | CategoryBins
 
 
 @dataclass(frozen=True)
 class FeatureBins:
     """Bins of all features, in the order of the code columns."""
 
-    features: tuple[Bins, ...]
+    features: tuple[Feature, ...]
 
-    def __iter__(self) -> Iterator[Bins]:
+    def __iter__(self) -> Iterator[Feature]:
         return iter(self.features)
 
     def __len__(self) -> int:
         return len(self.features)
 
-    def __getitem__(self, index: int) -> Bins:
+    def __getitem__(self, index: int) -> Feature:
         return self.features[index]
 
     @property
@@ -204,7 +204,7 @@ class FeatureBins:
         return cls(tuple(_bins_from_dict(item) for item in content))
 
 
-def _bins_from_dict(item: dict[str, Any]) -> Bins:
+def _bins_from_dict(item: dict[str, Any]) -> Feature:
     if item["kind"] == NumberBins.kind:
         return NumberBins(item["name"], tuple(float(edge) for edge in item["edges"]))
     if item["kind"] == CategoryBins.kind:

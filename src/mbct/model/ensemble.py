@@ -19,8 +19,7 @@ import numpy as np
 
 from mbct.errors import ModelFileError
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.model.leaf_masks import WORD
-from mbct.model.masks import LeafMasks, compile_masks
+from mbct.model.masks import WORD, LeafMasks, compile_masks
 from mbct.model.rules import Rule, rules, to_text
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbct.model.bins import Bins, NumberBins
+from mbct.model.bins import Feature, NumberBins
 from mbct.model.tree import CalibrationTree
 from mbct.stats.theorem import label_rate_bound
 
@@ -133,7 +133,7 @@ def _rule(
     )
 
 
-def condition(feature: Bins, codes: frozenset[int]) -> Condition:
+def condition(feature: Feature, codes: frozenset[int]) -> Condition:
     """The restriction of a feature to some of its codes, in terms of raw values."""
     known = sorted(code for code in codes if code < feature.n_values)
     missing, unseen = feature.missing in codes, feature.unseen in codes

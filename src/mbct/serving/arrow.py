@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.model.bins import Bins, NumberBins
+from mbct.model.bins import Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.columns import Coded, Encoded
 
@@ -41,7 +41,7 @@ class ArrowColumns:
 class _Reader:
     """Reads the column of one feature."""
 
-    def __init__(self, feature: Bins) -> None:
+    def __init__(self, feature: Feature) -> None:
         self.name, self._feature = feature.name, feature
 
     def read(self, column: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import DataError
-from mbct.model.bins import Bins, CategoryBins, NumberBins, interval_codes
+from mbct.model.bins import CategoryBins, Feature, NumberBins, interval_codes
 from mbct.model.encoding import category_key
 from mbct.serving.values import as_float
 from mbct.validation import FloatArray
@@ -41,7 +41,7 @@ class Coded:
 class ColumnEncoder:
     """Codes of columns of one feature: lists, numpy arrays, :class:`Encoded` or :class:`Coded`."""
 
-    def __init__(self, feature: Bins) -> None:
+    def __init__(self, feature: Feature) -> None:
         self._feature = feature
         if isinstance(feature, NumberBins):
             self._edges = np.array(feature.edges, dtype=np.float64)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from mbct.errors import ParameterError, StorageError
-from mbct.model.bins import Bins, CategoryBins, FeatureBins
+from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.rules import condition
 from mbct.serving.batch import Scored
 from mbct.serving.journal import Joined, Journal, Remembered
@@ -182,7 +182,7 @@ def _segments(bins: FeatureBins, scored: Scored, segment: str | None) -> list[st
     return [names[code] for code in codes]
 
 
-def _segment_name(feature: Bins, code: int) -> str:
+def _segment_name(feature: Feature, code: int) -> str:
     if code >= feature.n_values:
         return "missing" if code == feature.missing else "unseen"
     return feature.values[code] if isinstance(feature, CategoryBins) else str(condition(feature, frozenset([code])))

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from mbct.errors import ModelFileError
-from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import compile_masks
 from mbct.model.rules import Rule, rules_as_dicts, to_text
@@ -101,11 +101,11 @@ class ServedModel:
             raise ModelFileError(f"{name} is not scored as its trees say; keep the file and report this")
 
 
-def _edges(feature: Bins) -> tuple[float, ...]:
+def _edges(feature: Feature) -> tuple[float, ...]:
     return feature.edges if isinstance(feature, NumberBins) else ()
 
 
-def _raw_values(feature: Bins, codes: list[int]) -> list[Any]:
+def _raw_values(feature: Feature, codes: list[int]) -> list[Any]:
     """A raw value for each code: an interval's upper edge, a category's text, None for missing."""
     known: Sequence[Any] = feature.values if isinstance(feature, CategoryBins) else (*feature.edges, math.inf)
     return [None if code == feature.missing else known[code] for code in codes]
@@ -133,13 +133,13 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
     return Decoders(msgspec.json.Decoder(request), msgspec.msgpack.Decoder(request), msgspec.json.Decoder(explained))
 
 
-def _value_type(feature: Bins, limits: Limits) -> Any:
+def _value_type(feature: Feature, limits: Limits) -> Any:
     if isinstance(feature, NumberBins):
         return float | None
     return Annotated[str, msgspec.Meta(max_length=limits.text_length)] | int | float | bool | None
 
 
-def _feature_description(feature: Bins) -> dict[str, Any]:
+def _feature_description(feature: Feature) -> dict[str, Any]:
     described: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
     if isinstance(feature, CategoryBins):
         return described | {

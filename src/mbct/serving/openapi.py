@@ -3,7 +3,7 @@
 from typing import Any
 
 from mbct import __version__
-from mbct.model.bins import Bins, NumberBins
+from mbct.model.bins import Feature, NumberBins
 from mbct.serving.loaded_model import ServedModel
 from mbct.serving.options import Limits
 
@@ -138,7 +138,7 @@ def _row_schemas(served: ServedModel | None, limits: Limits) -> tuple[dict[str, 
     return row, columns
 
 
-def _value_schema(feature: Bins, limits: Limits) -> dict[str, Any]:
+def _value_schema(feature: Feature, limits: Limits) -> dict[str, Any]:
     if isinstance(feature, NumberBins):
         return {"type": ["number", "null"]}
     return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length}

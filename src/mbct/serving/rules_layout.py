@@ -21,7 +21,7 @@ import math
 from typing import Any
 
 from mbct.errors import ParameterError
-from mbct.model.bins import Bins, NumberBins
+from mbct.model.bins import Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.rules import rules
 from mbct.model.tree import STOP
@@ -64,7 +64,7 @@ def layout_keys(client: Any, root: str) -> list[str]:
     return [root, *(f"{root}:{part}" for part in parts), *(f"{root}:tree:{t}" for t in range(n_trees))]
 
 
-def _write_feature(pipeline: Any, root: str, number: int, feature: Bins) -> None:
+def _write_feature(pipeline: Any, root: str, number: int, feature: Feature) -> None:
     described = {
         "name": feature.name,
         "kind": feature.kind,

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from mbct.errors import DataError
-from mbct.model.bins import Bins, CategoryBins, NumberBins
+from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.encoding import category_key
 
 Encoder = Callable[[Any], int]
 CountUnseen = Callable[[str], None]
 
 
-def encoder(feature: Bins, first_row: int = 0, count_unseen: CountUnseen | None = None) -> Encoder:
+def encoder(feature: Feature, first_row: int = 0, count_unseen: CountUnseen | None = None) -> Encoder:
     """A function from a raw value to ``first_row`` plus its code; ``count_unseen`` hears of each unseen value."""
     if isinstance(feature, NumberBins):
         return _number_encoder(feature, first_row)

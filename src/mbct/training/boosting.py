@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mbct.model.leaf_masks import stops_of_rows
+from mbct.model.masks import stops_of_rows
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.binned_rows import Parts, held_out_gain
 from mbct.training.grower import HonestGrowth, frozen_tree, grow_honest, settle_rows

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.leaf_masks import stops_of_rows
+from mbct.model.masks import stops_of_rows
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import Cells

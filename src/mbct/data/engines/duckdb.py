@@ -10,11 +10,12 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.engines.decisions import Decision, total_sql
+from mbct.data.encoding import join_lookups
 from mbct.data.engines.duckdb_files import connect, first_line, import_duckdb, is_text, quoted, reading, text
 from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
-from mbct.data.lookups import join_lookups
+from mbct.data.expressions import total_sql
 from mbct.errors import DataError, StorageError
+from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
 _MOST_ENUM_VALUES = 5_000
@@ -70,7 +71,7 @@ class DuckDBEngine:
         return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
 
     def add_total(
-        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+        self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
         total = total_sql(terms, lambda feature: quoted(column(feature)), product=product)

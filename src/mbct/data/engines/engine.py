@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.engines.decisions import Decision
+from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
 Frame = nw.LazyFrame[Any]
@@ -51,7 +51,7 @@ class Engine(Protocol):
         """Add a code column for each lookup."""
 
     def add_total(
-        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+        self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
 

@@ -7,9 +7,9 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.engines.decisions import Decision, balanced
 from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
-from mbct.data.expressions import step_of, unpivot
+from mbct.data.expressions import balanced, step_of, unpivot
+from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
 
@@ -51,7 +51,7 @@ class PolarsEngine:
         return lazy(frame.to_native().with_columns(coded))
 
     def add_total(
-        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+        self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As expressions."""
         join = operator.mul if product else operator.add

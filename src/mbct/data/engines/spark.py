@@ -6,10 +6,10 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.engines.decisions import Decision, total_sql
+from mbct.data.encoding import join_lookups
 from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
-from mbct.data.expressions import unpivot
-from mbct.data.lookups import join_lookups
+from mbct.data.expressions import total_sql, unpivot
+from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
 _QUANTILE_ACCURACY = 100_000
@@ -43,7 +43,7 @@ class SparkEngine:
         return join_lookups(self, frame, lookups)
 
     def add_total(
-        self, frame: Frame, into: str, terms: Sequence[Decision], column: ColumnOf, *, product: bool
+        self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
         total = total_sql(terms, lambda feature: f"`{column(feature)}`", product=product)

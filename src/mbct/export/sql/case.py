@@ -6,9 +6,9 @@ indenting a finished text would change.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from mbct.model.conditions import Branch, Decision, Leaf
+from mbct.model.conditions import CodeBranch, Decision, Leaf
 
-Condition = Callable[[Branch, int], str]
+WriteCondition = Callable[[CodeBranch, int], str]
 """Writes the condition of one case of a branch."""
 Number = Callable[[float], str]
 _INDENT = "  "
@@ -19,7 +19,9 @@ def indented(lines: Iterable[str], levels: int = 1) -> list[str]:
     return [_INDENT * levels + line for line in lines]
 
 
-def case_lines(decision: Decision, condition: Condition, number: Number, max_depth: int | None = None) -> Iterator[str]:
+def case_lines(
+    decision: Decision, condition: WriteCondition, number: Number, max_depth: int | None = None
+) -> Iterator[str]:
     """One tree as a CASE expression, nested at most ``max_depth`` deep."""
     if isinstance(decision, Leaf):
         yield number(decision.step)
@@ -38,16 +40,16 @@ def case_lines(decision: Decision, condition: Condition, number: Number, max_dep
     yield "END"
 
 
-def _chain(decision: Decision) -> Iterator[tuple[Branch, int]]:
+def _chain(decision: Decision) -> Iterator[tuple[CodeBranch, int]]:
     """All cases that one CASE can hold: those of a branch, of its default, of the default's default."""
-    while isinstance(decision, Branch):
+    while isinstance(decision, CodeBranch):
         for position in range(len(decision.cases)):
             yield decision, position
         decision = decision.default.below
 
 
 def _end(decision: Decision) -> Leaf:
-    while isinstance(decision, Branch):
+    while isinstance(decision, CodeBranch):
         decision = decision.default.below
     return decision
 
@@ -67,7 +69,7 @@ def _placed(opening: str, lines: Iterator[str]) -> Iterator[str]:
     yield from indented((first, second, *lines), 2)
 
 
-def _flat(decision: Decision, condition: Condition) -> Iterator[tuple[tuple[str, ...], float]]:
+def _flat(decision: Decision, condition: WriteCondition) -> Iterator[tuple[tuple[str, ...], float]]:
     """Tests and step of each leaf, in an order in which the first that passes is the right one.
 
     The last leaf below a case needs the case's own test alone, so a row that enters a case always ends in it, and

@@ -4,16 +4,16 @@ import math
 import re
 from collections.abc import Iterable
 
+from mbct.export.spelling import number_of
 from mbct.export.sql.dialect import Dialect
-from mbct.export.values import number_of
-from mbct.model.bins import Bins, CategoryBins, NumberBins
-from mbct.model.conditions import Branch, intervals
+from mbct.model.bins import CategoryBins, Feature, NumberBins
+from mbct.model.conditions import CodeBranch, intervals
 
 _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)
 
 
-def missing_condition(dialect: Dialect, bins: Bins, column: str) -> str:
+def missing_condition(dialect: Dialect, bins: Feature, column: str) -> str:
     """True where the column is NULL, or NaN in an engine that has it."""
     numeric = isinstance(bins, NumberBins) or bins.value_type in ("integer", "number")
     if not numeric or dialect.is_nan is None:
@@ -21,7 +21,9 @@ def missing_condition(dialect: Dialect, bins: Bins, column: str) -> str:
     return f"{column} IS NULL OR {dialect.is_nan.format(dialect.as_double.format(column))}"
 
 
-def interval_conditions(dialect: Dialect, bins: NumberBins, column: str, branch: Branch, position: int) -> list[str]:
+def interval_conditions(
+    dialect: Dialect, bins: NumberBins, column: str, branch: CodeBranch, position: int
+) -> list[str]:
     """One condition for each interval of a case of a number; NULL and NaN pass none of them."""
     value = dialect.as_double.format(column)
     found = []

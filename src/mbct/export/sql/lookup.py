@@ -8,11 +8,11 @@ in DuckDB on 32 trees × 32 leaves and 3,000 values: a quarter of the text and a
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from mbct.export.spelling import is_int64
 from mbct.export.sql.conditions import compared, literal
 from mbct.export.sql.dialect import Dialect
-from mbct.export.values import is_int64
 from mbct.model.bins import CategoryBins
-from mbct.model.conditions import Branch, Decision
+from mbct.model.conditions import CodeBranch, Decision
 from mbct.model.ensemble import CalibrationEnsemble
 
 _FROM_VALUES = 1000
@@ -22,7 +22,7 @@ _BITS = 30
 
 
 @dataclass(frozen=True)
-class Lookup:
+class LookupTable:
     """The sets of a feature's codes that branches ask for, in the order of their bits."""
 
     bins: CategoryBins
@@ -69,7 +69,7 @@ class Lookup:
         return [text if self.bins.value_type == "string" else integer, *[integer] * n_columns]
 
 
-def lookups(model: CalibrationEnsemble, trees: Iterable[Decision]) -> dict[int, Lookup]:
+def lookups(model: CalibrationEnsemble, trees: Iterable[Decision]) -> dict[int, LookupTable]:
     """The features that are worth a table, each with the sets that branches ask for."""
     asked: dict[int, dict[frozenset[int], int]] = {}
     for tree in trees:
@@ -80,11 +80,11 @@ def lookups(model: CalibrationEnsemble, trees: Iterable[Decision]) -> dict[int, 
                 for case in branch.cases:
                     if known := known_codes(bins, case.codes):
                         sets.setdefault(known, len(sets))
-    found: dict[int, Lookup] = {}
+    found: dict[int, LookupTable] = {}
     for feature, sets in sorted(asked.items()):
         bins = model.bins[feature]
         if isinstance(bins, CategoryBins) and sum(map(len, sets)) >= _FROM_VALUES:
-            found[feature] = Lookup(bins, f"lookup_{feature}", sets)
+            found[feature] = LookupTable(bins, f"lookup_{feature}", sets)
     return found
 
 
@@ -98,8 +98,8 @@ def _has_one_type(bins: CategoryBins) -> bool:
     return bins.value_type == "string" or (bins.value_type == "integer" and all(map(is_int64, bins.values)))
 
 
-def _branches(decision: Decision) -> Iterator[Branch]:
-    if isinstance(decision, Branch):
+def _branches(decision: Decision) -> Iterator[CodeBranch]:
+    if isinstance(decision, CodeBranch):
         yield decision
         for case in (*decision.cases, decision.default):
             yield from _branches(case.below)

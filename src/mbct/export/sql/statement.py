@@ -10,9 +10,9 @@ from mbct.export.sql.case import case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import dialect_of
-from mbct.export.sql.lookup import Lookup, lookups
+from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import Branch, Decision, decisions
+from mbct.model.conditions import CodeBranch, Decision, decisions
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -82,13 +82,17 @@ def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> st
 
 
 def _expression(
-    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], tables: dict[int, Lookup]
+    model: CalibrationEnsemble,
+    trees: list[Decision],
+    dialect: Dialect,
+    columns: list[str],
+    tables: dict[int, LookupTable],
 ) -> list[str]:
     prediction = dialect.as_double.format(columns[0])
     if not trees:
         return [prediction]
 
-    def condition(branch: Branch, position: int) -> str:
+    def condition(branch: CodeBranch, position: int) -> str:
         bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
         parts: list[str | None]
         if isinstance(bins, NumberBins):

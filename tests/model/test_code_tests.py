@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from builders import random_model, random_rows
 from mbct.data import score
 from mbct.data.columns import read_columns
-from mbct.data.engines.decisions import CodeTest, Decision, tree_decision
 from mbct.data.scoring import calibrated
+from mbct.model.conditions import CodeDecision, CodeTest, code_tests
 from mbct.model.ensemble import Link
 
 
-def _decide(decision: Decision, codes: np.ndarray) -> float:
+def _decide(decision: CodeDecision, codes: np.ndarray) -> float:
     while isinstance(decision, CodeTest):
         code = int(codes[decision.feature])
         inside = any(first <= code <= last for first, last in decision.runs)
@@ -30,7 +30,7 @@ def test_a_decision_is_the_step_of_the_tree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     codes = np.column_stack([rng.integers(0, n, 50) for n in model.bins.n_codes]).astype(np.uint8)
     for tree in model.trees:
-        decision = tree_decision(tree, model.bins.n_codes)
+        decision = code_tests(tree, model.bins.n_codes)
         expected = tree.step[tree.apply(codes)]
         assert [_decide(decision, row) for row in codes] == expected.tolist()
 
@@ -41,14 +41,14 @@ def test_a_child_appears_once_however_its_codes_are_scattered() -> None:
         for tree in model.trees:
             leaves: list[float] = []
 
-            def gather(decision: Decision, into: list[float] = leaves) -> None:
+            def gather(decision: CodeDecision, into: list[float] = leaves) -> None:
                 if isinstance(decision, CodeTest):
                     gather(decision.inside, into)
                     gather(decision.outside, into)
                 else:
                     into.append(decision)
 
-            gather(tree_decision(tree, model.bins.n_codes))
+            gather(code_tests(tree, model.bins.n_codes))
             at_leaves = set(tree.step[tree.leaves].tolist())
             for step in at_leaves - set(tree.step[tree.feature >= 0].tolist()):
                 assert leaves.count(step) <= 1
