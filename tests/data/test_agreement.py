@@ -50,7 +50,12 @@ def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened: Open, we
 
 
 def test_cells_that_shrink_agree_to_1e_12(awkward_file: Path, opened: Open) -> None:
-    wanted = {"score_column": "p", "label": "label", "features": ["site", "flag"], "options": BinningOptions(score_bins=4)}
+    wanted = {
+        "score_column": "p",
+        "label": "label",
+        "features": ["site", "flag"],
+        "options": BinningOptions(score_bins=4),
+    }
     reference = pl.read_parquet(awkward_file)
     bins = fit_bins(reference, **wanted)
     expected = aggregate(reference, bins, label="label")

@@ -50,7 +50,13 @@ def test_sums_moves_and_multiplications_are_those_of_memory(awkward_file: Path, 
 def test_nothing_is_left_behind_in_the_users_connection(awkward_file: Path) -> None:
     connection = duckdb.connect()
     relation = connection.sql(f"SELECT * FROM '{awkward_file}'")
-    parameters = {"score_column": "p", "features": ["site", "x"], "preset": "paper", "min_bin_size": 500, "max_trees": 2}
+    parameters = {
+        "score_column": "p",
+        "features": ["site", "x"],
+        "preset": "paper",
+        "min_bin_size": 500,
+        "max_trees": 2,
+    }
     MBCTCalibrator(**parameters, strategy="level-wise").fit(relation, "label")
     assert connection.sql("SELECT count(*) FROM duckdb_tables()").fetchall() == [(0,)]
 

@@ -95,7 +95,13 @@ def test_rows_that_do_not_shrink_are_read_once(tmp_path: Path, monkeypatch: pyte
         strategy, "cells_of_raw_rows", lambda *a, **k: taken.append(k["join"]) or cells_of_raw_rows(*a, **k)
     )
     for categorical in ("all", "auto"):
-        parameters = {"score_column": "p", "preset": "paper", "min_bin_size": 300, "max_trees": 3, "categorical": categorical}
+        parameters = {
+            "score_column": "p",
+            "preset": "paper",
+            "min_bin_size": 300,
+            "max_trees": 3,
+            "categorical": categorical,
+        }
         fitted = MBCTCalibrator(**parameters).fit(tmp_path / "rows.parquet", "label")
         assert fitted.model_.n_rules > 4
         assert dumps(fitted) == dumps(MBCTCalibrator(**parameters).fit(frame, "label"))
