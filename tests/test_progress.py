@@ -42,6 +42,8 @@ def test_it_shows_one_bar_on_a_terminal():
     os.close(reader)
     assert b"outer" in shown
     assert b"inner" not in shown
+    assert b" 33 %" in shown
+    assert b"left" in shown
     assert done.stdout == b""
 
 

@@ -1,4 +1,4 @@
-"""A progress bar on a terminal, silence in a pipe."""
+"""A progress bar with percentage and estimate on a terminal, silence in a pipe."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +26,13 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
         return
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     except ImportError:
         yield lambda _: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    known = (TextColumn("{task.percentage:>3.0f} %"), TextColumn("about"), TimeRemainingColumn(), TextColumn("left"))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *(known if total else ()))
+    columns = (*columns, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         token = _shown.set(True)

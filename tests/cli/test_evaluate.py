@@ -34,6 +34,7 @@ def test_a_model_is_evaluated_beside_the_score(folder: Path):
     [
         (["ece > 0.5"], 0),
         (["ece > 0.5", "auc<0.6"], 0),
+        (["ECE > 0.5"], 0),
         (["ece > 0.5", "ece >= 1e-9"], 1),
         (["pcoc < 0.99"], 1),
     ],

@@ -1,3 +1,4 @@
+import datetime
 import json
 import re
 from pathlib import Path
@@ -73,14 +74,19 @@ def test_on_a_terminal(folder: Path, tmp_path: Path):
     assert load_model(tmp_path / "model.json").method == "mbct"
 
 
-def test_identifiers_are_left_out_and_said(tmp_path: Path):
+def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
     n = 200
     table = pa.table(
         {
             "user_id": list(range(n)),
             "session": [f"session {i}" for i in range(n)],
             "site_id": [i % 5 for i in range(n)],
-            "income": list(range(0, 3 * n, 3)),
+            "income": [1000.5 + 3 * i for i in range(n)],
+            "__index_level_0__": list(range(n, 0, -1)),
+            "row": [float(i) for i in range(n)],
+            "day": [datetime.date(2024, 1, 1 + i % 28) for i in range(n)],
+            "seen_at": [f"2024-01-{1 + i % 28:02d} 10:00" for i in range(n)],
+            "calibrated": [0.1 + 0.8 * (i % 6) / 7 for i in range(n)],
             "p": [0.1 + 0.8 * (i % 7) / 7 for i in range(n)],
             "y": [i % 2 for i in range(n)],
         }
@@ -89,8 +95,14 @@ def test_identifiers_are_left_out_and_said(tmp_path: Path):
     done = mbct("fit", "rows.parquet", "--method", "platt", "--json", "-o", "m.json", cwd=tmp_path)
     document = json.loads(done.out)
     assert document["features"] == ["site_id", "income"]
-    assert [each["column"] for each in document["excluded"]] == ["user_id", "session"]
-    assert "looks like an identifier" in done.err
+    reasons = {each["column"]: each["reason"] for each in document["excluded"]}
+    assert list(reasons) == ["user_id", "session", "__index_level_0__", "row", "day", "seen_at", "calibrated"]
+    for name in ("user_id", "session", "__index_level_0__", "row"):
+        assert reasons[name] == "200 distinct values in 200 rows: looks like an identifier"
+    for name in ("day", "seen_at"):
+        assert reasons[name].startswith("dates, for example 2024-01-01")
+    assert reasons["calibrated"] == "written by an earlier 'mbct predict'"
+    assert "left out: user_id (200 distinct values" in done.err
 
 
 @pytest.mark.parametrize(
@@ -104,7 +116,8 @@ def test_identifiers_are_left_out_and_said(tmp_path: Path):
         (["--method", "platt", "--set", "depth=3"], "method 'platt' has no parameter 'depth'"),
         (["--set", "nonsense"], "not of the form NAME=VALUE"),
         (["--preset", "paper", "--set", "max_depth=0"], "max_depth=0 must be a whole number"),
-        (["--sql", "SELEC 1"], "cannot read"),
+        (["--sql", "SELEC 1"], "the query of --sql is wrong: Parser Error"),
+        (["--sql", "SELECT nothing FROM data"], "the query of --sql is wrong: Binder Error"),
         (["--sql", "SELECT * FROM data WHERE age > 1000"], "has no rows"),
         (["--sql", "SELECT * FROM data WHERE click = 0"], "the label is 0 in every row"),
     ],
@@ -121,3 +134,24 @@ def test_an_output_that_cannot_be_written(folder: Path, tmp_path: Path):
     done = mbct("fit", folder / "clicks.csv", "--method", "platt", "-o", "absent/model.json", cwd=tmp_path)
     assert done.code == 2
     assert "choose a folder that exists" in done.err
+
+
+def test_a_label_of_two_texts_asks_for_the_positive_one(folder: Path, tmp_path: Path):
+    query = "SELECT * REPLACE (if(click = 1, 'good', 'bad') AS click) FROM data"
+    arguments = ["fit", folder / "clicks.parquet", "--sql", query, "--method", "platt", "-o", "m.json"]
+    asked = mbct(*arguments, cwd=tmp_path)
+    assert asked.code == 2
+    assert "label 'click' is 'bad' or 'good': pass --positive good" in asked.err
+    assert "label 'click' has no such value, but bad, good" in mbct(*arguments, "--positive", "best", cwd=tmp_path).err
+    done = mbct(*arguments, "--positive", "good", cwd=tmp_path)
+    assert done.code == 0, done.err
+    given = mbct("fit", folder / "clicks.parquet", "--method", "platt", "-o", "own.json", cwd=tmp_path)
+    assert given.out.replace("own.json", "m.json") == done.out
+    assert (tmp_path / "own.json").read_bytes() == (tmp_path / "m.json").read_bytes()
+
+
+def test_labels_that_read_true_or_false_need_no_word(folder: Path, tmp_path: Path):
+    query = "SELECT * REPLACE (if(click = 1, 'True', 'False') AS click) FROM data"
+    done = mbct("fit", folder / "clicks.parquet", "--sql", query, "--method", "platt", "-o", "m.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "label rate 0.15" in done.out

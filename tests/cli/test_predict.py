@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
+from pyarrow import compute as pc
 from pyarrow import csv, parquet
 
 from mbct import load_model
@@ -140,3 +141,36 @@ def test_a_damaged_model(folder: Path, tmp_path: Path):
     done = mbct("predict", "half.json", folder / "clicks.csv", "-o", "out.csv", cwd=tmp_path)
     assert done.code == 2
     assert "half.json is damaged" in done.err
+
+
+def test_a_row_without_a_score_has_no_probability(folder: Path, tmp_path: Path):
+    holes = "SELECT * REPLACE (CASE WHEN n % 4 = 0 THEN NULL WHEN n % 4 = 1 THEN 'nan'::DOUBLE ELSE pctr END AS pctr)"
+    query = f"{holes} FROM (SELECT *, row_number() OVER () AS n FROM data)"
+    arguments = ["predict", folder / "paper.json", folder / "clicks.parquet", "--sql", query]
+    done = mbct(*arguments, "--bounds", "-o", "out.parquet", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "2,000 rows have no pctr: their calibrated is empty" in done.err
+    table = parquet.read_table(tmp_path / "out.parquet")
+    known = table.filter(pc.greater_equal(pc.bit_wise_and(table["n"], 3), 2))
+    assert table["calibrated"].null_count == table["calibrated_upper"].null_count == 2000
+    expected = load_model(folder / "paper.json").calibrate(known)
+    np.testing.assert_array_equal(known["calibrated"].to_numpy(), expected)
+    stopped = mbct(*arguments, "--on-missing", "error", "-o", "other.parquet", cwd=tmp_path)
+    assert stopped.code == 2
+    assert not (tmp_path / "other.parquet").exists()
+
+
+def test_the_input_is_not_written_over(folder: Path, tmp_path: Path):
+    rows = (folder / "clicks.csv").read_bytes()
+    (tmp_path / "clicks.csv").write_bytes(rows)
+    for source in ("clicks.csv", "./c*.csv", tmp_path / "clicks.csv"):
+        done = mbct("predict", folder / "isotonic.json", source, "-o", "clicks.csv", cwd=tmp_path)
+        assert done.code == 2
+        assert "clicks.csv is the input itself: write to another file" in done.err
+    assert (tmp_path / "clicks.csv").read_bytes() == rows
+
+
+def test_data_in_the_place_of_the_model(folder: Path, tmp_path: Path):
+    done = mbct("predict", folder / "clicks.csv", folder / "paper.json", "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 2
+    assert "clicks.csv is data, no model: MODEL comes first, then DATA" in done.err

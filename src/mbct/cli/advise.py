@@ -18,6 +18,7 @@ EXAMPLES = (
 def advise(
     data: str | None,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     features: tuple[str, ...],
@@ -31,7 +32,7 @@ def advise(
     Each column of DATA is tested by itself: how much the held-out log loss falls when predictions are corrected by it
     beside the score.
     """
-    with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
+    with labelled_data(data, sql, label, score, weight, features, exclude, positive=positive) as (opened, roles):
         used = opened.table(roles.columns)
     from mbct.evaluation.feature_ranking import rank_features
 

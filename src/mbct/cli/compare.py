@@ -23,6 +23,7 @@ EXAMPLES = (
 def compare(
     data: str | None,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     features: tuple[str, ...],
@@ -37,7 +38,7 @@ def compare(
 
     Every method is fitted on the same folds of DATA and evaluated on the rows held out.
     """
-    with labelled_data(data, sql, label, score, weight, features, exclude) as (opened, roles):
+    with labelled_data(data, sql, label, score, weight, features, exclude, positive=positive) as (opened, roles):
         used = opened.table(roles.columns)
     from mbct.evaluation.compare import compare as compare_methods
 

@@ -72,16 +72,23 @@ def parse_gate(text: str) -> Gate:
 
     >>> str(parse_gate("ece>1e-2"))
     'ece > 0.01'
+    >>> str(parse_gate("ECE > 0.01"))
+    'ece > 0.01'
     """
     found = _GATE.fullmatch(text)
     if found is None:
         raise ParameterError(f"cannot read --fail-if {text!r}: write METRIC SIGN NUMBER, such as 'ece > 0.01'")
-    return Gate(found[1], found[2], float(found[3]))
+    return Gate(found[1].lower(), found[2], float(found[3]))
 
 
 @command(examples=EXAMPLES)
 @labelled
-@click.option("--model", metavar="FILE", help="Evaluate this model's calibrated probabilities beside the score.")
+@click.option(
+    "--model",
+    metavar="FILE",
+    type=click.Path(),
+    help="Evaluate this model's calibrated probabilities beside the score.",
+)
 @names_option("--by", "Columns whose values are evaluated one by one.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
@@ -90,6 +97,7 @@ def evaluate(
     ctx: click.Context,
     data: str | None,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     model: str | None,
@@ -107,7 +115,7 @@ def evaluate(
     calibrator = None if model is None else load_calibrator(model)
     if calibrator is not None:
         score = score or calibrator.score_column_
-    with labelled_data(data, sql, label, score, weight) as (opened, roles):
+    with labelled_data(data, sql, label, score, weight, positive=positive) as (opened, roles):
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))
     results = evaluate_table(table, roles, calibrator, by, max_values)

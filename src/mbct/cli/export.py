@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from mbct.cli.options import settings_option
-from mbct.cli.shell import command, note
+from mbct.cli.options import model_argument, settings_option
+from mbct.cli.shell import OneOf, command, note
 from mbct.cli.sinks import STANDARD_OUTPUT, print_bytes
 from mbct.errors import ParameterError
 from mbct.files import write_atomically
@@ -20,13 +20,32 @@ EXAMPLES = (
 )
 
 
+def _targets() -> list[str]:
+    from mbct.export.registry import TARGETS
+
+    return sorted(TARGETS)
+
+
 @command(examples=EXAMPLES)
-@click.argument("model")
-@click.option("--to", required=True, metavar="TARGET", help="rules, sql, onnx, lightgbm, python, c or pmml.")
+@model_argument
+@click.option(
+    "--to",
+    required=True,
+    metavar="TARGET",
+    type=OneOf("target", _targets),
+    help="rules, sql, onnx, lightgbm, python, c or pmml.",
+)
 @click.option("--dialect", help="Of sql: duckdb (unless given), postgres, spark and others; a wrong one lists them.")
 @click.option("--form", help="Of sql: expression, select or view; of rules: text or json.")
 @settings_option("Another option of the target.")
-@click.option("-o", "--output", default="-", metavar="FILE", help="File to write; standard output if not given.")
+@click.option(
+    "-o",
+    "--output",
+    default="-",
+    metavar="FILE",
+    type=click.Path(),
+    help="File to write; standard output if not given.",
+)
 def export(model: str, to: str, dialect: str | None, form: str | None, settings: dict[str, Any], output: str) -> None:
     """Write a model as SQL, code or another format.
 

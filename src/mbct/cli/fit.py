@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import check_settings, features_options, labelled, labelled_data, memory_option, settings_option
+from mbct.cli.options import (
+    check_settings,
+    features_options,
+    labelled,
+    labelled_data,
+    memory_option,
+    methods,
+    output_option,
+    settings_option,
+)
 from mbct.cli.roles import Roles
-from mbct.cli.shell import command, print_json
+from mbct.cli.shell import OneOf, command, print_json
 from mbct.cli.sources import Data
 
 if TYPE_CHECKING:
@@ -30,18 +39,25 @@ EXAMPLES = (
 @command(examples=EXAMPLES)
 @labelled
 @features_options
-@click.option("--method", default="mbct", show_default=True, help="Calibration method; see 'mbct compare'.")
+@click.option(
+    "--method",
+    default="mbct",
+    show_default=True,
+    type=OneOf("method", methods),
+    help="Calibration method; see 'mbct compare'.",
+)
 @click.option(
     "--preset",
     type=click.Choice(["default", "fast", "paper"]),
     help="Of method mbct: validated on held-out data, the same faster, or as the paper prints it.",
 )
 @settings_option("Parameter of the method.")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Model file to write.")
+@output_option("Model file to write.")
 @memory_option
 def fit(
     data: str | None,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     features: tuple[str, ...],
@@ -60,7 +76,9 @@ def fit(
     processed in place and need not fit into memory.
     """
     parameters = {**settings, **({"preset": preset} if preset else {})}
-    with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
+    with labelled_data(
+        data, sql, label, score, weight, features, exclude, memory_limit=memory_limit, positive=positive
+    ) as (rows, roles):
         fitted = fit_rows(rows, roles, method, parameters)
     fitted.calibrator.save(output)
     if as_json:

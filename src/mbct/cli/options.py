@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mbct.cli.roles import Roles, assign
+from mbct.cli.roles import Roles, as_binary, assign
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
-from mbct.errors import ParameterError
+from mbct.errors import ModelFileError, ParameterError
+
+DATA_ENDINGS = (".csv", ".tsv", ".parquet", ".pq")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-data_argument = click.argument("data", required=False, metavar="[DATA]")
+data_argument = click.argument("data", required=False, metavar="[DATA]", type=click.Path())
+model_argument = click.argument("model", type=click.Path())
 sql_option = click.option("--sql", metavar="QUERY", help="Query to run on DATA, which it calls 'data'.")
 label_option = click.option("--label", metavar="COLUMN", help="Column of 0 and 1. Guessed from its name if not given.")
+positive_option = click.option("--positive", metavar="VALUE", help="Value of the label that counts as 1, others as 0.")
 score_option = click.option("--score", metavar="COLUMN", help="Column of predicted probabilities. Guessed likewise.")
 weight_option = click.option("--weight", metavar="COLUMN", help="Column of row weights.")
 memory_option = click.option(
@@ -28,8 +32,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def labelled(function: Function) -> Function:
-    """Options of a command that takes labelled rows: DATA, --sql, --label, --score, --weight, --json."""
-    for option in (json_option, sql_option, weight_option, score_option, label_option, data_argument):
+    """Options of a command that takes labelled rows: DATA, --sql, --label, --positive, --score, --weight, --json."""
+    options = (json_option, sql_option, weight_option, score_option, positive_option, label_option, data_argument)
+    for option in options:
         function = option(function)
     return function
 
@@ -38,6 +43,18 @@ def features_options(function: Function) -> Function:
     """Options that choose the columns that may explain a bias."""
     function = names_option("--exclude", "Columns to leave out.")(function)
     return names_option("--features", "Columns that may explain the bias; all others are left out.")(function)
+
+
+def output_option(text: str) -> Callable[[Function], Function]:
+    """``-o FILE``, which must be given."""
+    return click.option("-o", "--output", required=True, metavar="FILE", type=click.Path(), help=text)
+
+
+def methods() -> list[str]:
+    """Names of all calibration methods."""
+    from mbct.calibrators.registry import available
+
+    return available()
 
 
 def names(_: click.Context, __: click.Parameter, value: Sequence[str]) -> tuple[str, ...]:
@@ -80,6 +97,7 @@ def labelled_data(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     *,
+    positive: str | None = None,
     memory_limit: str | None = None,
 ) -> Iterator[tuple[Data, Roles]]:
     """The labelled rows, and the role of each column, which is shown."""
@@ -87,7 +105,7 @@ def labelled_data(
         roles = assign(opened, label=label, score=score, weight=weight, features=features, exclude=exclude)
         for line in roles.lines():
             note(line)
-        yield opened, roles
+        yield as_binary(opened, roles.label, positive), roles
 
 
 if TYPE_CHECKING:
@@ -98,7 +116,12 @@ def load_calibrator(path: str) -> "Calibrator":
     """The calibrator of a model file; one of many classes is for Python alone."""
     from mbct.calibrators.persistence import load_model
 
-    calibrator = load_model(path)
+    try:
+        calibrator = load_model(path)
+    except ModelFileError as error:
+        if path.lower().removesuffix(".gz").endswith(DATA_ENDINGS):
+            raise ParameterError(f"{path} is data, no model: MODEL comes first, then DATA") from error
+        raise
     if not isinstance(calibrator.score_column_, str):
         raise ParameterError(
             f"{path} calibrates {len(calibrator.score_column_)} classes at once, commands one probability: load it in "

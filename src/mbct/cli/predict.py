@@ -1,11 +1,14 @@
 """``mbct predict``: add the calibrated probability to every row."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import data_argument, load_calibrator, memory_option, sql_option
+from mbct.cli.options import data_argument, load_calibrator, memory_option, model_argument, output_option, sql_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
 from mbct.cli.sources import Data, open_data
@@ -24,11 +27,18 @@ EXAMPLES = (
 
 
 @command(examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @data_argument
-@click.option("-o", "--output", required=True, metavar="FILE", help="Parquet or CSV by its ending; - prints CSV.")
+@output_option("Parquet or CSV by its ending; - prints CSV.")
 @click.option("--column", default="calibrated", show_default=True, help="Name of the new column.")
 @click.option("--bounds", is_flag=True, help="Two columns more: Theorem 1's interval of each row's bin (mbct).")
+@click.option(
+    "--on-missing",
+    type=click.Choice(["null", "error"]),
+    default="null",
+    show_default=True,
+    help="A row without a score: an empty probability, or stop.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format, whatever the ending of FILE.")
 @memory_option
 @sql_option
@@ -38,6 +48,7 @@ def predict(
     output: str,
     column: str,
     bounds: bool,
+    on_missing: str,
     form: str | None,
     memory_limit: str | None,
     sql: str | None,
@@ -49,35 +60,73 @@ def predict(
     calibrator = load_calibrator(model)
     if bounds and calibrator.method != "mbct":
         raise ParameterError(f"{model} holds a {calibrator.method!r} calibrator: --bounds needs bins, which 'mbct' has")
+    _refuse_own_input(data, output)
+    missing = _Missing(on_missing == "null")
     with open_data(data, sql, once=True, memory_limit=memory_limit) as opened, progress("calibrating") as advance:
         columns = [column, f"{column}_lower", f"{column}_upper"] if bounds else [column]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
-        n_rows = write_tables(with_calibrated(calibrator, opened, columns, advance), output, form)
+        n_rows = write_tables(with_calibrated(calibrator, opened, columns, missing, advance), output, form)
     if output != STANDARD_OUTPUT:
         note(f"wrote {n_rows:,} rows to {output}")
+    if missing.n_rows:
+        note(f"{missing.n_rows:,} rows have no {calibrator.score_column_}: their {column} is empty")
 
 
-def with_calibrated(calibrator: "Calibrator", data: Data, columns: Sequence[str], advance: Advance) -> Iterator[Any]:
+@dataclass
+class _Missing:
+    """Whether rows without a score may pass, and how many did."""
+
+    may_pass: bool
+    n_rows: int = 0
+
+
+def _refuse_own_input(data: str | None, output: str) -> None:
+    """Rows are written while they are read: a file cannot be both."""
+    if data is None or output == STANDARD_OUTPUT or not Path(output).exists():
+        return
+    named = [data, *glob(data)]  # noqa: PTH207 - Path.glob knows no absolute patterns
+    if any(Path(output).samefile(name) for name in named if Path(name).is_file()):
+        raise ParameterError(f"{output} is the input itself: write to another file")
+
+
+def with_calibrated(
+    calibrator: "Calibrator", data: Data, columns: Sequence[str], missing: _Missing, advance: Advance
+) -> Iterator[Any]:
     """Arrow tables of the rows and their calibrated probability, named as the first of ``columns``; at least one table.
 
     Three names ask for the interval's ends too.
     """
-    import pyarrow as pa
-
     n_rows = 0
     for table in data.batches():
         try:
-            found = calibrator.calibrate(table, **({"return_bounds": True} if len(columns) > 1 else {}))
+            found = _calibrated(calibrator, table, missing, bounds=len(columns) > 1)
         except DataError as error:
             raise DataError(
                 f"{error}; row numbers start after the first {n_rows:,} rows" if n_rows else str(error)
             ) from error
         n_rows += table.num_rows
-        for name, values in zip(columns, found if len(columns) > 1 else (found,), strict=True):
-            table = table.append_column(name, pa.array(values))
+        for name, values in zip(columns, found, strict=True):
+            table = table.append_column(name, values)
         yield table
         advance(1)
     if n_rows == 0:
         raise DataError(f"{data.name} has no rows")
+
+
+def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, bounds: bool) -> list[Any]:
+    """Arrow columns: the calibrated probability and, with ``bounds``, the ends of its interval."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import compute
+
+    known = np.ones(table.num_rows, dtype=np.bool_)
+    name = calibrator.score_column_
+    if missing.may_pass and name in table.column_names and not pa.types.is_string(table.column(name).type):
+        score = table.column(name).cast(pa.float64())
+        known = ~compute.is_null(score, nan_is_null=True).to_numpy()
+        missing.n_rows += int(np.sum(~known))
+        table = table.set_column(table.column_names.index(name), name, compute.if_else(pa.array(known), score, 0.5))
+    found = calibrator.calibrate(table, **({"return_bounds": True} if bounds else {}))
+    return [pa.array(values, mask=~known) for values in (found if bounds else (found,))]

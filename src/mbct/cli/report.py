@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from mbct.cli.options import labelled, labelled_data, load_calibrator
+from mbct.cli.options import labelled, labelled_data, load_calibrator, model_argument, output_option
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (
@@ -15,14 +15,15 @@ EXAMPLES = (
 
 
 @command(examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @labelled
 @click.option("--title", help="Heading of the page.")
-@click.option("-o", "--output", required=True, metavar="FILE", help="HTML file to write.")
+@output_option("HTML file to write.")
 def report(
     model: str,
     data: str | None,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     title: str | None,
@@ -37,7 +38,10 @@ def report(
     from mbct.report import write_report
 
     calibrator = load_calibrator(model)
-    with labelled_data(data, sql, label, score or calibrator.score_column_, weight) as (opened, roles):
+    with labelled_data(data, sql, label, score or calibrator.score_column_, weight, positive=positive) as (
+        opened,
+        roles,
+    ):
         table = opened.table()
     summary = write_report(
         calibrator,

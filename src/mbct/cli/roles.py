@@ -20,20 +20,27 @@ _SCORE_NAMES = """
 LABEL_NAMES = frozenset(_LABEL_NAMES.split())
 SCORE_NAMES = frozenset(_SCORE_NAMES.split())
 _SCORE_PATTERN = re.compile(r"^(p|pred|prob|score)_|_(p|pred|prob|proba|probability|score|prediction)$")
-_ID_PATTERN = re.compile(r"(^|_)(id|uuid|guid|key|index|rowid|row|number|nr)$|^id_|Id$|ID$")
-_ID_SHARE = 0.9
-"""A column of text with more distinct values than this share of the rows tells rows apart, not segments."""
-_FEW_ROWS = 50
 _MANY_ROWS = 1_000_000
-"""In more rows than this distinct values are counted by a sketch, a few per cent off."""
+"""In more rows than this distinct values are first counted by a sketch, which is some per cent off."""
+_NEARLY_ALL = 0.85
+"""Share of distinct values by the sketch from which on they are counted exactly."""
 _INTEGERS = frozenset(f"{sign}{size}int" for sign in ("", "u") for size in ("tiny", "small", "", "big", "huge"))
 _INTEGERS |= {"integer", "uinteger"}
 _FRACTIONS = frozenset({"float", "double", "decimal"})
+_DATES = frozenset(
+    {"date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns"}
+    | {"timestamp with time zone", "timestamp with nanoseconds"}
+)
 _NO_SEGMENTS = frozenset(
     {"list", "array", "struct", "map", "union", "null", "sqlnull", "blob", "bit", "interval", "time"}
-    | {"time with time zone", "timestamp with time zone"}
+    | {"time with time zone"}
 )
 """Types whose values a model cannot distinguish."""
+CALIBRATED = "calibrated"
+_EARLIER_RUN = frozenset({CALIBRATED, f"{CALIBRATED}_lower", f"{CALIBRATED}_upper"})
+"""Columns that ``mbct predict`` adds."""
+_FIRST_ROWS = 1_000
+"""Rows in which texts are tried as dates."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,30 @@ def _guess_label(data: "Data", taken: set[str]) -> str:
     numbers = [name for name in likely if types[name].id in _INTEGERS | _FRACTIONS]
     binary = data.each("bool_and({} IN (0, 1))", numbers)
     found = [name for name in likely if types[name].id == "boolean" or binary.get(name)]
+    # Texts of two values are a label too: which of them is the positive one is asked for afterwards.
+    texts = [name for name in likely if types[name].id == "varchar"]
+    found += [name for name, n_values in data.each("count(DISTINCT {})", texts).items() if n_values == 2]
     return _only(data, found, "label", "a column of 0 and 1")
+
+
+def as_binary(data: "Data", label: str, positive: str | None) -> "Data":
+    """The rows with a label of 0 and 1: 1 where it is ``positive``, which a label of two texts must name."""
+    if positive is None and data.types[label].id != "varchar":
+        return data
+    values = data.values(label, 20)
+    if positive is None:
+        if {value.lower() for value in values} <= {"true", "false"}:
+            positive = next(value for value in sorted(values, key=str.lower) if value.lower() == "true")
+        elif set(values) <= {"0", "1"}:
+            positive = "1"
+        elif len(values) == 2:
+            raise DataError(f"label {label!r} is {values[0]!r} or {values[1]!r}: pass --positive {values[1]}")
+        else:
+            listed = ", ".join(map(repr, values[:5]))
+            raise DataError(f"label {label!r} must be 0 or 1, but holds {listed}: pass --positive VALUE")
+    elif positive not in values and not data.holds(label, positive):
+        raise DataError(f"--positive {positive}: label {label!r} has no such value, but {', '.join(values[:10])}")
+    return data.with_binary(label, positive)
 
 
 def _guess_score(data: "Data", taken: set[str]) -> str:
@@ -146,19 +176,36 @@ def _useless(data: "Data", n_rows: int, names: Sequence[str]) -> dict[str, str]:
     """Why columns cannot tell segments apart; those that can are not named."""
     types = data.types
     reasons = {name: f"of type {types[name]}" for name in names if types[name].id in _NO_SEGMENTS}
-    if n_rows < _FEW_ROWS:
-        return reasons
-    doubtful = [name for name in names if name not in reasons and _may_be_identifier(name, types[name].id)]
-    exact = n_rows <= _MANY_ROWS
-    counted = data.each("count(DISTINCT {})" if exact else "approx_count_distinct({})", doubtful)
-    for name, distinct in counted.items():
-        if distinct >= _ID_SHARE * n_rows:
-            about = "" if exact else "about "
-            reasons[name] = f"{about}{distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
-    return reasons
+    reasons |= {name: "written by an earlier 'mbct predict'" for name in names if name in _EARLIER_RUN}
+    reasons |= _dates(data, [name for name in names if name not in reasons])
+    return reasons | _identifiers(data, n_rows, [name for name in names if name not in reasons])
 
 
-def _may_be_identifier(name: str, kind: str) -> bool:
-    if kind in _FRACTIONS or kind == "boolean":
-        return False
-    return kind not in _INTEGERS or _ID_PATTERN.search(name) is not None
+def _dates(data: "Data", names: Sequence[str]) -> dict[str, str]:
+    from mbct.data.checks import find_dates
+    from mbct.data.columns import read_columns
+
+    types = data.types
+    likely = [name for name in names if types[name].id in _DATES or types[name].id == "varchar"]
+    if not likely:
+        return {}
+    first = read_columns(data.first(_FIRST_ROWS, likely))
+    return {found.column: found.reason for found in find_dates(first)}
+
+
+def _identifiers(data: "Data", n_rows: int, names: Sequence[str]) -> dict[str, str]:
+    from mbct.data.checks import identifier_reason
+
+    types = data.types
+    numbers = [name for name in names if types[name].id in _FRACTIONS]
+    whole = data.each("bool_and({} = floor({}) OR isnan({}::DOUBLE))", numbers)
+    doubtful = [name for name in names if types[name].id != "boolean" and whole.get(name, True)]
+    if n_rows > _MANY_ROWS:
+        roughly = data.each("approx_count_distinct({})", doubtful)
+        doubtful = [name for name in doubtful if roughly[name] >= _NEARLY_ALL * n_rows]
+    integers = _INTEGERS | _FRACTIONS
+    found = {
+        name: identifier_reason(distinct, n_rows, integer=types[name].id in integers)
+        for name, distinct in data.each("count(DISTINCT {})", doubtful).items()
+    }
+    return {name: reason for name, reason in found.items() if reason is not None}

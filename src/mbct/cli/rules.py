@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mbct.cli.options import json_option
+from mbct.cli.options import json_option, model_argument
 from mbct.cli.shell import command, print_json
 from mbct.errors import ParameterError
 
@@ -21,7 +21,7 @@ EXAMPLES = (
 
 
 @command(examples=EXAMPLES)
-@click.argument("model")
+@model_argument
 @click.option("--tree", type=click.IntRange(min=1), help="Only the rules of this tree; 1 is the first.")
 @click.option("--top", type=click.IntRange(min=1), help="Only so many rules: those that move most.")
 @click.option("--as-tree", is_flag=True, help="Indented trees instead of rules.")

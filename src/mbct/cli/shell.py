@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class Command(click.Command):
@@ -26,6 +28,37 @@ class Command(click.Command):
                 for example in self.examples:
                     formatter.write(f"{' ' * formatter.current_indent}{example}\n")
         super().format_epilog(ctx, formatter)
+
+
+class OneOf(click.ParamType):  # type: ignore[type-arg] - generic in the newest click alone
+    """A name out of a list that is looked up when it is needed; an unknown one is answered with the nearest."""
+
+    def __init__(self, name: str, choices: Callable[[], Iterable[str]]):
+        self.name = name
+        self.choices = choices
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name, if it is one of them."""
+        choices = list(self.choices())
+        if value not in choices:
+            self.fail(f"unknown {self.name} {value!r}; {nearest(value, choices)}", param, ctx)
+        return str(value)
+
+    def shell_complete(  # the signature is click's
+        self, _: click.Context, __: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names that begin as what was typed."""
+        return [CompletionItem(name) for name in self.choices() if name.startswith(incomplete)]
+
+
+def nearest(name: str, choices: Sequence[str]) -> str:
+    """What a person who typed ``name`` may have meant.
+
+    >>> nearest("isotnic", ["isotonic", "platt"]), nearest("magic", ["isotonic", "platt"])
+    ("did you mean 'isotonic'?", 'there are isotonic, platt')
+    """
+    close = get_close_matches(name, choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(choices)}"
 
 
 class PipeClosedError(Exception):
@@ -52,6 +85,15 @@ class LazyGroup(click.Group):
             return super().get_command(ctx, cmd_name)
         command: click.Command = getattr(import_module(self.modules[cmd_name]), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments begin with; an unknown one is answered with the nearest."""
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
+            ctx.fail(f"unknown command {args[0]!r}; {nearest(args[0], known)}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

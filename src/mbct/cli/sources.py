@@ -70,6 +70,43 @@ class Data:
             raise DataError(f"{self.name} has no rows")
         return table
 
+    def first(self, n_rows: int, names: Sequence[str]) -> Any:
+        """The columns called ``names`` of the first rows, as an Arrow table."""
+        return self._plain(names).limit(n_rows).to_arrow_table()
+
+    def sample(self, n_rows: int, names: Sequence[str]) -> Any:
+        """The columns called ``names`` of at most ``n_rows`` rows spread over all, as an Arrow table."""
+        from mbct.data.engines.duckdb_files import quoted
+
+        step = max(1, -(-self.count() // n_rows))
+        if step == 1:
+            return self.table(names)
+        chosen = ", ".join(map(quoted, names))
+        numbered = self._plain(names).project(f"{chosen}, row_number() OVER () AS mbct_row")
+        return numbered.filter(f"mbct_row % {step} = 0").project(chosen).to_arrow_table()
+
+    def values(self, name: str, most: int) -> list[str]:
+        """The values of a column as texts, sorted, at most so many of them; missing ones are no value."""
+        from mbct.data.engines.duckdb_files import quoted
+
+        column = quoted(name)
+        distinct = self.relation.filter(f"{column} IS NOT NULL").project(f"{column}::VARCHAR AS value").distinct()
+        return [value for (value,) in distinct.order("value").limit(most).fetchall()]
+
+    def holds(self, name: str, value: str) -> bool:
+        """Whether a column has this value, compared as text."""
+        from mbct.data.engines.duckdb_files import text
+
+        return bool(self.each(f"bool_or({{}}::VARCHAR = {text(value)})", [name])[name])
+
+    def with_binary(self, name: str, positive: str) -> "Data":
+        """The same rows, with 1 in place of ``positive`` in a column and 0 in place of other values."""
+        from mbct.data.engines.duckdb_files import quoted, text
+
+        column = quoted(name)
+        replaced = f"CASE WHEN {column} IS NULL THEN NULL ELSE ({column}::VARCHAR = {text(positive)})::TINYINT END"
+        return Data(self.relation.project(f"* REPLACE ({replaced} AS {column})"), self.name)
+
     def source(self, names: Sequence[str]) -> "LazySource":
         """The rows for :mod:`mbct.data`, with the columns called ``names``."""
         from mbct.data.engines.duckdb import DuckDBEngine
@@ -116,6 +153,7 @@ def open_data(
     from mbct.data.engines.duckdb_files import first_line, import_duckdb, is_text
 
     duckdb = import_duckdb()
+    wrong_query = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
     if source is None and sql is None:
         raise DataError("no data given: name a file, - for standard input, or a query with --sql")
     name = source or "the query"
@@ -127,6 +165,8 @@ def open_data(
                 relation = _kept(connection, relation)
             yield Data(relation, name)
     except duckdb.Error as error:
+        if sql is not None and isinstance(error, wrong_query):
+            raise DataError(f"the query of --sql is wrong: {first_line(error)}") from error
         raise DataError(f"cannot read {name}: {first_line(error)}") from error
 
 
