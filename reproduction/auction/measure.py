@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from mbct.evaluation.metrics import auc, tce
+from mbct.metrics import auc, tce
 from reproduction.arrays import FloatArray
 from reproduction.auction import market as markets
 from reproduction.auction.auction import Day, Pricing, bids, run_day

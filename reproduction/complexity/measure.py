@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import expit, logit
 
 from mbct import MBCTCalibrator
-from mbct.evaluation.metrics import mvce
+from mbct.metrics import mvce
 from reproduction.arrays import FloatArray
 from reproduction.parts import SECONDS, Part
 from reproduction.settings import Settings

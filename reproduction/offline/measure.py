@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mbct import MBCTCalibrator
-from mbct.evaluation.metrics import auc, ece, log_loss, mvce
+from mbct.metrics import auc, ece, log_loss, mvce
 from reproduction.arrays import FloatArray
 from reproduction.datasets import load, present
 from reproduction.offline.case import Case, make_case

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mbct.evaluation.metrics import ece, ece_sweep, mvce
+from mbct.metrics import ece, ece_sweep, mvce
 from reproduction.parts import Part
 from reproduction.settings import Settings
 from reproduction.simulation.settings import SIMULATIONS, Simulation

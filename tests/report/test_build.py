@@ -83,7 +83,7 @@ def test_a_model_that_moves_nothing_says_so() -> None:
     data = biased_clicks(16, 800)
     frame = data.frame.drop(columns="y")
     html = build_report(IdentityCalibrator("p").fit(frame, data.y), frame, data.y)
-    assert "leaves every prediction as it is" in html
+    assert "leaves every prediction unchanged" in html
     assert "This model has no trees" in html
 
 

@@ -30,7 +30,7 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class OneOf(click.ParamType):  # type: ignore[type-arg] - generic in the newest click alone
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in the newest click alone
     """A name out of a list that is looked up when it is needed; an unknown one is answered with the nearest."""
 
     def __init__(self, name: str, choices: Callable[[], Iterable[str]]):
