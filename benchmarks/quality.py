@@ -25,9 +25,9 @@ from mbct.data.memory import encode
 from mbct.metrics import field_rce
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import progress
-from mbct.training.fold_mean import boost_honest
-from mbct.training.options import HonestOptions
-from mbct.training.trainer import in_fewer
+from mbct.training.fold_mean import fit_cross_fitted
+from mbct.training.options import BoostingOptions
+from mbct.training.trainer import distill_ensemble
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 
 OUT = Path("docs/benchmarks")
@@ -128,14 +128,14 @@ def mbct_sizes(
     calibrator = MBCTCalibrator(score_column="score", random_state=seed)
     bins, cells = calibrator._cells(training_data(fitting, label, None, None, "score"))
     ordered = tuple(feature.ordered for feature in bins)
-    whole = boost_honest(cells, ordered, HonestOptions(seed=seed), calibrator._threads())
+    whole = fit_cross_fitted(cells, ordered, BoostingOptions(seed=seed), calibrator._threads())
     grown = time.perf_counter() - started
     scores = judging["score"].to_numpy()
     codes = encode(read_columns(judging), bins, scores)
     found = {}
     for name, size in (("mbct", "auto"), ("mbct full", "full"), ("mbct compact", "compact")):
         started = time.perf_counter()
-        fewer, fidelity = in_fewer(whole, cells, ordered, size)
+        fewer, fidelity = distill_ensemble(whole, cells, ordered, size)
         model = CalibrationEnsemble("score", "odds", bins, fewer)
         held = {"trees": len(fewer), "rules": model.n_rules, "fidelity": round(fidelity, 5)}
         seconds = grown + time.perf_counter() - started

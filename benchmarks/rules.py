@@ -16,7 +16,7 @@ from typing import Any
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
 from mbct.progress import progress
-from mbct.training.distillation import DISTILLED_GROWTH, DistilOptions, distil
+from mbct.training.distillation import DISTILLED_GROWTH, DistillationOptions, distil
 from quality import DATA, OUT, row_losses, thirds
 
 STAGES = (1, 2, 4, 8, 16, 32, 64, 96)
@@ -36,7 +36,7 @@ def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     base = float(row_losses(judging["score"].to_numpy(), y).mean())
     found = {"data": name, "base": kind, "log_loss": base, "full": loss(), "full_rules": full.n_rules, "points": []}
     for stage in STAGES if full.trees else ():
-        options = replace(DistilOptions(), stages=(stage,), growth=DISTILLED_GROWTH)
+        options = replace(DistillationOptions(), stages=(stage,), growth=DISTILLED_GROWTH)
         few = distil(cells, ordered, full.total_step, options)
         model.model_ = full.with_trees(few.trees)
         found["points"].append({"trees": stage, "rules": model.model_.n_rules, "log_loss": loss()})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mbct.stats.duplicates import Copies, find_copies, rate_by_score
+from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
 
 
 def cells_of_rows(rng, n_rows, n_cells, rates, weight):
@@ -16,7 +16,7 @@ def cells_of_rows(rng, n_rows, n_cells, rates, weight):
 
 
 def copies(count, label, rate):
-    return find_copies(count, label, np.full(len(count), rate))
+    return find_duplicates(count, label, np.full(len(count), rate))
 
 
 WEIGHTS = {
@@ -33,7 +33,9 @@ WEIGHTS = {
 def test_rows_that_are_met_again_are_no_copies(seed, rate, n_cells):
     rng = np.random.default_rng(seed)
     spread = np.clip(rate * rng.lognormal(0.0, 0.5, n_cells), 0.0, 1.0)
-    assert copies(*cells_of_rows(rng, 10_000, n_cells, spread, lambda label: np.ones(len(label))), rate) == Copies(1.0)
+    assert copies(*cells_of_rows(rng, 10_000, n_cells, spread, lambda label: np.ones(len(label))), rate) == Duplicates(
+        1.0
+    )
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -44,7 +46,7 @@ def test_weighted_rows_are_copies(kind, n_cells, rate):
     count, label = cells_of_rows(rng, 10_000, n_cells, np.full(n_cells, rate), lambda label: WEIGHTS[kind](label, rng))
     found = copies(count, label, label.sum() / count.sum())
     assert found.per_row > 1.0
-    assert found.alike == (kind == "four")
+    assert found.uniform == (kind == "four")
 
 
 @pytest.mark.parametrize("times", [0.2, 2.0, 10 / 3])
@@ -53,7 +55,7 @@ def test_rows_that_all_weigh_the_same(times, n_cells):
     rng = np.random.default_rng(2)
     rates = np.full(n_cells, 0.3)
     found = copies(*cells_of_rows(rng, 20_000, n_cells, rates, lambda label: np.full(len(label), times)), 0.3)
-    assert found.alike
+    assert found.uniform
     assert found.per_row == pytest.approx(times, rel=1e-9)
 
 
@@ -71,20 +73,20 @@ def test_cells_of_very_different_rates_are_no_copies():
     rng = np.random.default_rng(3)
     rates = np.where(rng.random(2_000) < 0.3, 0.85, 0.05)
     size = rng.integers(2, 200, 2_000)
-    assert copies(size.astype(float), rng.binomial(size, rates).astype(float), 0.29) == Copies(1.0)
+    assert copies(size.astype(float), rng.binomial(size, rates).astype(float), 0.29) == Duplicates(1.0)
 
 
 def test_single_rows_and_rows_of_little_weight_are_themselves():
     label = (np.arange(100) % 3 == 0).astype(float)
-    assert copies(np.ones(100), label, 0.33) == Copies(1.0)
+    assert copies(np.ones(100), label, 0.33) == Duplicates(1.0)
     weight = np.linspace(0.6, 1.4, 100)
-    assert copies(weight, weight * label, 0.33) == Copies(1.0)
+    assert copies(weight, weight * label, 0.33) == Duplicates(1.0)
 
 
 def test_a_few_positives_of_fractional_weight_are_taken_for_copies():
     count = np.random.default_rng(4).lognormal(0.0, 1.0, 5_000)
     label = np.where(np.arange(5_000) < 5, count, 0.0)
-    assert not copies(count, label, 0.001).alike
+    assert not copies(count, label, 0.001).uniform
 
 
 def test_the_rate_follows_the_labels_not_the_score():

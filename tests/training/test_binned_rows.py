@@ -3,7 +3,7 @@ import pytest
 
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode, fit_bins
-from mbct.training.binned_rows import Gain, Parts, gain_of_rows, held_out_gain, parts_of, summed_log_loss
+from mbct.training.binned_rows import BinnedRows, Gain, gain_of_rows, held_out_gain, split_cells, summed_log_loss
 from mbct.training.binning import BinningOptions
 from mbct.training.cells import build_cells
 
@@ -13,7 +13,7 @@ def test_evidence_is_the_log_of_the_mean_likelihood_ratio():
     fold = np.array([0, 1, 1, 2], dtype=np.uint8)
     found = gain_of_rows(gain, gain**2, 4.0, fold)
     assert found.evidence == pytest.approx(np.log(np.mean(np.exp([1.0, 1.5, 0.25]))))
-    assert found.together == pytest.approx(2.75)
+    assert found.total_gain == pytest.approx(2.75)
     assert found.value == pytest.approx(gain.mean())
     assert found.standard_error == pytest.approx(gain.std() / 2.0)
 
@@ -23,7 +23,7 @@ def test_evidence_of_large_gains_does_not_overflow():
 
 
 @pytest.mark.parametrize(
-    ("gain", "trust"),
+    ("gain", "shrinkage"),
     [
         (Gain(0.02, 0.01, 5.0, 15.0), 0.0),
         (Gain(0.02, 0.01, 5.5, 15.0), 0.75),
@@ -33,8 +33,8 @@ def test_evidence_of_large_gains_does_not_overflow():
         (Gain(0.1, 0.01, 80.0, 400.0), 0.99),
     ],
 )
-def test_a_correction_is_trusted_where_chance_gives_less(gain, trust):
-    assert gain.trust == pytest.approx(trust)
+def test_a_correction_is_trusted_where_chance_gives_less(gain, shrinkage):
+    assert gain.shrinkage == pytest.approx(shrinkage)
 
 
 def test_evidence_for_steps_chosen_without_the_labels_is_rarely_large():
@@ -64,7 +64,7 @@ def test_cells_count_row_by_row():
     gains = []
     for level in ("score", "cell"):
         cells = build_cells(codes, frame["p"], y, None, bins, level)
-        parts = parts_of(cells, tuple(f.ordered for f in bins), (0, 1), 5, 0)
+        parts = split_cells(cells, tuple(f.ordered for f in bins), (0, 1), 5, 0)
         assert (
             summed_log_loss(np.arange(len(parts.count), dtype=np.int32), parts.log_odds, parts.count, parts.label) > 0
         )
@@ -79,10 +79,10 @@ def test_every_row_is_judged_at_the_log_odds_of_the_fold_that_leaves_it_out():
     label = (rng.random(50) < 0.4).astype(float)
     nothing = np.empty(0, dtype=np.int64)
     codes = np.zeros((50, 1), dtype=np.uint8)
-    parts = Parts(codes, np.zeros(50), np.ones(50), label, fold, np.array([0, 1]), nothing.astype(bool), nothing)
+    parts = BinnedRows(codes, np.zeros(50), np.ones(50), label, fold, np.array([0, 1]), nothing.astype(bool), nothing)
     log_odds = rng.normal(size=(3, 50))
     own = log_odds[fold, np.arange(50)]
     assert parts.held_out_loss(log_odds) == pytest.approx(np.mean(np.logaddexp(0.0, own) - label * own))
     for k in range(3):
-        assert sorted([*parts.rows_of(k), *parts.rows_but(k)]) == parts.all_rows.tolist()
-        assert set(fold[parts.rows_of(k)]) == {k}
+        assert sorted([*parts.held_out_rows(k), *parts.train_rows(k)]) == parts.all_rows.tolist()
+        assert set(fold[parts.held_out_rows(k)]) == {k}

@@ -69,10 +69,10 @@ def test_a_frequent_value_that_closes_two_bins_at_once_makes_none_too_many():
     assert mass_edges(np.arange(4.0), np.array([1.0, 9.0, 1.0, 1.0]), 2).tolist() == [0.5]
 
 
-def bins_of(mass, label, min_rows=2.0, rate=0.2):
-    values = [f"v{i}" for i in range(len(mass))]
-    mass, label = np.array(mass, dtype=float), np.array(label, dtype=float)
-    return fit_category_bins("c", values, mass, label, 0.2 * mass, min_rows, rate)
+def bins_of(weight, label, min_rows=2.0, rate=0.2):
+    values = [f"v{i}" for i in range(len(weight))]
+    weight, label = np.array(weight, dtype=float), np.array(label, dtype=float)
+    return fit_category_bins("c", values, weight, label, 0.2 * weight, min_rows, rate)
 
 
 def test_values_met_once_share_the_code_of_unseen_ones():
@@ -83,9 +83,9 @@ def test_values_met_once_share_the_code_of_unseen_ones():
 @pytest.mark.parametrize(("heavy", "light"), [(0, 1), (1, 0)])
 def test_where_weights_sort_values_by_label_all_keep_their_codes(heavy, light):
     """Values met once, of weight 5 in one class and 1 in the other: the light ones alone would stand for the unseen."""
-    mass = [5.0] * 40 + [1.0] * 60
+    weight = [5.0] * 40 + [1.0] * 60
     label = [5.0 * heavy] * 40 + [1.0 * light] * 60
-    assert len(bins_of(mass, label).values) == 100
+    assert len(bins_of(weight, label).values) == 100
 
 
 def test_weights_that_are_no_whole_numbers_count_no_rows():

@@ -7,7 +7,7 @@ from mbct.errors import DataError
 from mbct.model.bins import FeatureBins, NumberBins
 from mbct.stats.sums import Sums
 from mbct.training.cells import Cells, build_cells
-from mbct.training.fold_split import half_of, thin
+from mbct.training.fold_split import half_of, split_into_folds
 from mbct.training.grouping import group_rows, hash_rows
 
 BINS = FeatureBins((NumberBins("p", (0.5,)), NumberBins("x", (0.0, 1.0))))
@@ -134,7 +134,7 @@ def test_score_level_loses_nothing():
 @given(seeds, st.integers(2, 7))
 def test_thinning_keeps_every_row_and_spreads_folds(seed, n_folds):
     cells = cells_of(seed, n=400, weights=True)
-    parts = thin(cells.sums.count, cells.sums.label, n_folds, seed)
+    parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed)
     assert np.bincount(parts.cell, parts.count) == pytest.approx(cells.sums.count)
     assert np.bincount(parts.cell, parts.label) == pytest.approx(cells.sums.label)
     assert np.all(parts.label <= parts.count + 1e-9)

@@ -7,7 +7,7 @@ from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
 from mbct.model.masks import summed_steps
-from mbct.training.distillation import COMPACT, DistilOptions, _foreseen, distil, smaller_than
+from mbct.training.distillation import COMPACT, DistillationOptions, _foreseen, distill, smaller_than
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def test_trees_that_are_replaced_in_turn_say_more_of_the_ensemble(sizes):
 
     two = replace(COMPACT, stages=(2,))
     ordered = tuple(feature.ordered for feature in bins)
-    added = distil(cells, ordered, total_step, replace(two, cycles=0))
-    replaced = distil(cells, ordered, total_step, two)
+    added = distill(cells, ordered, total_step, replace(two, cycles=0))
+    replaced = distill(cells, ordered, total_step, two)
     assert len(added.trees) == len(replaced.trees) == 2
     assert 1.0 - replaced.fidelity < 0.9 * (1.0 - added.fidelity)
 
@@ -62,12 +62,12 @@ def test_rules_count_every_row(sizes):
 def test_small_ensembles_are_left_alone():
     assert smaller_than(200) is None
     options = smaller_than(1000)
-    assert isinstance(options, DistilOptions)
+    assert isinstance(options, DistillationOptions)
     assert max(options.stages) * options.growth.max_leaves < 1000
 
 
 def test_what_cannot_be_reached_is_foreseen():
-    options = DistilOptions()
+    options = DistillationOptions()
     assert _foreseen([0.9], options) == 1.0
     assert _foreseen([0.58, 0.66], options) < options.least_fidelity
     assert _foreseen([0.9075, 0.9373, 0.9604], options) > options.least_fidelity

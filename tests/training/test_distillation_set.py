@@ -8,7 +8,7 @@ from mbct.data.memory import encode
 from mbct.model.masks import summed_steps
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.distillation_set import lesson_of
+from mbct.training.distillation_set import make_distillation_set
 
 
 @pytest.fixture(scope="module")
@@ -19,18 +19,18 @@ def taught():
     return model, build_cells(codes, data.p, data.y, None, model.bins, "score").canonical()
 
 
-def lesson(taught, most, enough):
+def examples(taught, most, enough):
     model, cells = taught
     ordered = (True,) * len(cells.n_codes)
 
     def total_step(codes):
         return summed_steps(model.trees, codes, cells.n_codes)
 
-    return lesson_of(cells, ordered, range(len(ordered)), total_step, most, enough), total_step
+    return make_distillation_set(cells, ordered, range(len(ordered)), total_step, most, enough), total_step
 
 
 def test_the_ensemble_answers_for_every_row(taught):
-    found, total_step = lesson(taught, 400_000, 20_000)
+    found, total_step = examples(taught, 400_000, 20_000)
     assert len(found.start) == 20_000
     assert found.target == pytest.approx(sigmoid(found.start + total_step(found.codes)))
     assert found.label == pytest.approx(found.count * found.target)
@@ -41,32 +41,32 @@ def test_the_ensemble_answers_for_every_row(taught):
 
 
 def test_imagined_rows_are_new_ones_and_never_measure_the_fidelity(taught):
-    found, _ = lesson(taught, 400_000, 20_000)
+    found, _ = examples(taught, 400_000, 20_000)
     n_real = len(taught[1])
-    assert found.left_out.max() < n_real
-    assert set(found.left_out).isdisjoint(found.grown_on)
+    assert found.held_out_rows.max() < n_real
+    assert set(found.held_out_rows).isdisjoint(found.train_rows)
     real = {row.tobytes() for row in found.codes[:n_real]}
     assert np.mean([row.tobytes() not in real for row in found.codes[n_real:]]) > 0.5
-    left_out = {row.tobytes() for row in found.codes[found.left_out]}
-    assert np.mean([row.tobytes() in left_out for row in found.codes[n_real:]]) < 0.1
-    mass = found.count[found.grown_on[found.grown_on < n_real]].sum()
-    assert found.count[n_real:].sum() == pytest.approx(3.0 * mass)
+    held_out_rows = {row.tobytes() for row in found.codes[found.held_out_rows]}
+    assert np.mean([row.tobytes() in held_out_rows for row in found.codes[n_real:]]) < 0.1
+    weight = found.count[found.train_rows[found.train_rows < n_real]].sum()
+    assert found.count[n_real:].sum() == pytest.approx(3.0 * weight)
 
 
 def test_the_score_moves_with_its_bin(taught):
-    found, _ = lesson(taught, 400_000, 20_000)
+    found, _ = examples(taught, 400_000, 20_000)
     n_real = len(taught[1])
     lowest = np.full(taught[1].n_codes[0], np.inf)
     highest = -lowest
     np.minimum.at(lowest, found.codes[:n_real, 0], found.start[:n_real])
     np.maximum.at(highest, found.codes[:n_real, 0], found.start[:n_real])
-    imagined = found.codes[n_real:, 0]
-    assert np.all(found.start[n_real:] >= lowest[imagined])
-    assert np.all(found.start[n_real:] <= highest[imagined])
+    synthetic = found.codes[n_real:, 0]
+    assert np.all(found.start[n_real:] >= lowest[synthetic])
+    assert np.all(found.start[n_real:] <= highest[synthetic])
 
 
 def test_enough_rows_need_no_imagination(taught):
-    found, _ = lesson(taught, 400_000, 1_000)
+    found, _ = examples(taught, 400_000, 1_000)
     assert len(found.start) == len(taught[1])
-    found, _ = lesson(taught, 2_000, 1_000)
+    found, _ = examples(taught, 2_000, 1_000)
     assert len(found.start) == 2_000

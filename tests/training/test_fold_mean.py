@@ -11,9 +11,9 @@ from mbct.data.memory import encode
 from mbct.errors import ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.cells import build_cells
-from mbct.training.fold_mean import boost_honest
+from mbct.training.fold_mean import fit_cross_fitted
 from mbct.training.grower import STEP_LIMIT
-from mbct.training.options import HonestOptions
+from mbct.training.options import BoostingOptions
 
 
 def fit(frame, weight=None, **options):
@@ -88,7 +88,7 @@ def test_aggregated_cells_lose_little():
     errors = {}
     for level in ("score", "cell"):
         cells = build_cells(codes, train.p, train.y, None, bins, level)
-        trees = boost_honest(cells, ordered, HonestOptions(), n_threads=2).trees
+        trees = fit_cross_fitted(cells, ordered, BoostingOptions(), n_threads=2).trees
         model = CalibrationEnsemble("p", "odds", bins, trees)
         errors[level] = true_error(model.calibrate_codes(held, test.p), test.truth)
     assert errors["cell"] < 1.2 * errors["score"]
@@ -122,7 +122,7 @@ def test_rows_with_the_same_content_as_the_training_data_are_not_needed_at_predi
 )
 def test_senseless_options_are_refused(options, message):
     with pytest.raises(ParameterError, match=message):
-        HonestOptions(**options)
+        BoostingOptions(**options)
 
 
 def too_steep(n_rows, slope, seed=0):

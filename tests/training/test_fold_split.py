@@ -1,13 +1,13 @@
-"""Cells spread over folds: unit by unit where they hold many rows, whole where each is one."""
+"""Cells spread over folds: unit by unit where they hold many rows, atomic where each is one."""
 
 import numpy as np
 import pytest
 
-from mbct.training.fold_split import half_of, thin
+from mbct.training.fold_split import half_of, split_into_folds
 
 
 def spread(count, label, **how):
-    return thin(np.asarray(count, dtype=float), np.asarray(label, dtype=float), n_folds=5, seed=3, **how)
+    return split_into_folds(np.asarray(count, dtype=float), np.asarray(label, dtype=float), n_folds=5, seed=3, **how)
 
 
 @pytest.mark.parametrize("weight", [0.3, 1.0, 1.5, 1.99])
@@ -21,7 +21,7 @@ def test_a_row_of_weight_below_two_is_in_one_place(weight):
 
 def test_whole_cells_are_in_one_place():
     count = np.full(500, 6.0)
-    parts = spread(count, np.where(np.arange(500) % 3 == 0, 6.0, 0.0), whole=True)
+    parts = spread(count, np.where(np.arange(500) % 3 == 0, 6.0, 0.0), atomic=True)
     assert np.array_equal(parts.cell, np.arange(500))
     assert np.array_equal(parts.count, count)
     assert np.bincount(parts.fold) == pytest.approx(100, rel=0.3)

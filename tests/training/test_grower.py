@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mbct.training.grower import HonestGrowth, grow_honest
+from mbct.training.grower import TreeOptions, grow_tree
 from mbct.training.histogram import gradients
 
 N_VALUES = 6
@@ -14,9 +14,9 @@ def grown(rate_of_value, growth, n_rows=6_000):
     label = np.asarray(rate_of_value, dtype=float)[codes[:, 0]]
     rows = np.arange(n_rows, dtype=np.int32)
     gradient = np.zeros((n_rows, 4), dtype=np.float32)
-    gradients(rows, np.zeros(n_rows), count, label, np.uint64(3), growth.honest, False, gradient)
+    gradients(rows, np.zeros(n_rows), count, label, np.uint64(3), growth.cross_fitted, False, gradient)
     offset = np.array([0, N_VALUES + 2])
-    return grow_honest(codes, gradient, rows, offset, np.array([True]), np.array([0]), growth)
+    return grow_tree(codes, gradient, rows, offset, np.array([True]), np.array([0]), growth)
 
 
 def sides(tree):
@@ -24,23 +24,23 @@ def sides(tree):
     return tree.table[:N_VALUES].tolist()
 
 
-@pytest.mark.parametrize("honest", [True, False])
-def test_numbers_of_few_values_are_cut_into_sets_where_their_order_tells_nothing(honest):
-    tree = grown([0.2, 0.8, 0.2, 0.8, 0.2, 0.8], HonestGrowth(max_leaves=2, honest=honest))
+@pytest.mark.parametrize("cross_fitted", [True, False])
+def test_numbers_of_few_values_are_cut_into_sets_where_their_order_tells_nothing(cross_fitted):
+    tree = grown([0.2, 0.8, 0.2, 0.8, 0.2, 0.8], TreeOptions(max_leaves=2, cross_fitted=cross_fitted))
     even, odd = sides(tree)[::2], sides(tree)[1::2]
     assert len(set(even)) == len(set(odd)) == 1
     assert even[0] != odd[0]
 
 
 def test_numbers_of_many_values_are_cut_at_a_threshold():
-    tree = grown([0.2, 0.8, 0.2, 0.8, 0.2, 0.8], HonestGrowth(max_leaves=2, free_values=N_VALUES - 1))
+    tree = grown([0.2, 0.8, 0.2, 0.8, 0.2, 0.8], TreeOptions(max_leaves=2, free_values=N_VALUES - 1))
     assert len(set(sides(tree))) == 2
     assert sides(tree) == sorted(sides(tree))
 
 
-@pytest.mark.parametrize("honest", [True, False])
-def test_a_threshold_that_gains_as_much_is_preferred(honest):
-    rising = grown([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], HonestGrowth(max_leaves=2, honest=honest))
+@pytest.mark.parametrize("cross_fitted", [True, False])
+def test_a_threshold_that_gains_as_much_is_preferred(cross_fitted):
+    rising = grown([0.2, 0.2, 0.2, 0.8, 0.8, 0.8], TreeOptions(max_leaves=2, cross_fitted=cross_fitted))
     assert sides(rising) == sorted(sides(rising))
-    falling = grown([0.8, 0.8, 0.8, 0.2, 0.2, 0.2], HonestGrowth(max_leaves=2, honest=honest))
+    falling = grown([0.8, 0.8, 0.8, 0.2, 0.2, 0.2], TreeOptions(max_leaves=2, cross_fitted=cross_fitted))
     assert sides(falling) == sorted(sides(falling))

@@ -8,7 +8,7 @@ from mbct.data.memory import encode
 from mbct.model.bins import code_offsets
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.leaf_values import move, newton_sums, stops, with_sums
+from mbct.training.leaf_values import move, newton_sums, terminal_nodes, with_sums
 
 
 def test_sums_are_the_derivatives_of_the_log_loss():
@@ -46,7 +46,7 @@ def test_sums_are_those_of_the_rows_before_each_tree():
         assert tree.count[0] == pytest.approx(8_000)
         assert tree.label[0] == pytest.approx(data.y.sum())
         assert tree.pred[0] == pytest.approx(np.sum(cells.sums.count * sigmoid(log_odds)), rel=1e-8)
-        node = stops(tree, cells.codes, offset)
+        node = terminal_nodes(tree, cells.codes, offset)
         assert np.array_equal(node, tree.apply(cells.codes))
         leaf = int(tree.leaves[0])
         assert tree.label[leaf] == pytest.approx(np.sum(cells.sums.label[node == leaf]))

@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.binned_rows import Parts
-from mbct.training.logit_recalibration import fit_line, line_beyond_chance
+from mbct.training.binned_rows import BinnedRows
+from mbct.training.logit_recalibration import fit_recalibration, significant_fit
 
 N_BINS = 50
 
@@ -16,7 +16,7 @@ def scored(slope=1.0, shift=0.0, n_rows=20_000, seed=0, usable=(0, 1)):
     label = (rng.random(n_rows) < 1 / (1 + np.exp(-(shift + slope * given)))).astype(float)
     edges = np.quantile(given, np.linspace(0, 1, N_BINS + 1)[1:-1])
     codes = np.column_stack([np.searchsorted(edges, given), rng.integers(0, 4, n_rows)]).astype(np.uint8)
-    return Parts(
+    return BinnedRows(
         codes,
         given,
         np.ones(n_rows),
@@ -30,7 +30,7 @@ def scored(slope=1.0, shift=0.0, n_rows=20_000, seed=0, usable=(0, 1)):
 
 def fit(parts, n_threads=2):
     with ThreadPoolExecutor(n_threads) as pool:
-        return fit_line(parts, 5, pool)
+        return fit_recalibration(parts, 5, pool)
 
 
 def test_an_over_confident_base_is_stretched_back():
@@ -49,7 +49,7 @@ def test_it_is_the_line_that_logistic_regression_finds():
     from sklearn.linear_model import LogisticRegression
 
     parts = scored(slope=0.7, shift=-0.3, n_rows=50_000)
-    found = line_beyond_chance(parts)
+    found = significant_fit(parts)
     mean = np.bincount(parts.codes[:, 0], parts.log_odds) / np.bincount(parts.codes[:, 0])
     column = mean[parts.codes[:, 0]][:, None]
     peer = LogisticRegression(C=np.inf).fit(np.hstack([parts.log_odds[:, None], column]), parts.label)
@@ -61,22 +61,22 @@ def test_it_is_the_line_that_logistic_regression_finds():
 
 
 def test_a_calibrated_base_has_no_line_that_differs_from_chance():
-    told = [line_beyond_chance(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
+    told = [significant_fit(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
     assert sum(told) <= 2
 
 
 def test_a_line_that_is_told_from_chance_is_trusted_as_far_as_it_is_sure():
     weak, strong = (
-        line_beyond_chance(scored(slope=0.9, n_rows=20_000)),
-        line_beyond_chance(scored(slope=0.5, n_rows=20_000)),
+        significant_fit(scored(slope=0.9, n_rows=20_000)),
+        significant_fit(scored(slope=0.5, n_rows=20_000)),
     )
-    assert 0.5 < weak.trust < strong.trust < 1.0
+    assert 0.5 < weak.shrinkage < strong.shrinkage < 1.0
 
 
 def test_no_line_where_the_score_may_not_be_looked_at():
     parts = scored(slope=0.5, usable=(1,))
     assert fit(parts) is None
-    assert line_beyond_chance(parts) is None
+    assert significant_fit(parts) is None
 
 
 def test_threads_do_not_matter():
@@ -88,7 +88,7 @@ def test_threads_do_not_matter():
 @pytest.mark.parametrize("label", [0.0, 1.0])
 def test_one_score_or_one_label_is_no_fault(label):
     parts = scored(n_rows=500)
-    same = Parts(**{**vars(parts), "codes": np.zeros_like(parts.codes), "log_odds": np.full(500, -1.0)})
-    assert line_beyond_chance(same) is None or np.all(np.isfinite(line_beyond_chance(same).steps))
-    one = Parts(**{**vars(parts), "label": np.full(500, label)})
-    assert np.all(np.isfinite(line_beyond_chance(one).steps))
+    same = BinnedRows(**{**vars(parts), "codes": np.zeros_like(parts.codes), "log_odds": np.full(500, -1.0)})
+    assert significant_fit(same) is None or np.all(np.isfinite(significant_fit(same).steps))
+    one = BinnedRows(**{**vars(parts), "label": np.full(500, label)})
+    assert np.all(np.isfinite(significant_fit(one).steps))

@@ -17,7 +17,7 @@ def log_loss(prediction, y):
 
 
 def stretched(seed, n_rows):
-    """Scores pressed together, and a bias by device: both have to be undone."""
+    """Scores pressed total_gain, and a bias by device: both have to be undone."""
     data = biased_clicks(seed, n_rows)
     odds = data.frame["p"] / (1 - data.frame["p"])
     pressed = 0.15 * odds**0.4 / (1 + 0.15 * odds**0.4)

@@ -3,9 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.binned_rows import Parts
-from mbct.training.logit_recalibration import fit_line
-from mbct.training.value_offsets import fit_effects, posterior_steps, refitted
+from mbct.training.binned_rows import BinnedRows
+from mbct.training.logit_recalibration import fit_recalibration
+from mbct.training.value_offsets import fit_value_offsets, posterior_steps, refitted
 
 N_VALUES = 300
 
@@ -16,7 +16,7 @@ def parts_with(effect, seed=0, n_rows=60_000, n_folds=5):
     codes = np.column_stack([rng.integers(0, N_VALUES, n_rows), rng.integers(0, 8, n_rows)]).astype(np.uint16)
     log_odds = rng.normal(-1.0, 1.0, n_rows)
     label = (rng.random(n_rows) < 1 / (1 + np.exp(-(log_odds + effect[codes[:, 0]])))).astype(float)
-    return Parts(
+    return BinnedRows(
         codes,
         log_odds,
         np.ones(n_rows),
@@ -30,14 +30,14 @@ def parts_with(effect, seed=0, n_rows=60_000, n_folds=5):
 
 def fit(parts, n_threads=2):
     with ThreadPoolExecutor(n_threads) as pool:
-        return fit_effects(parts, 5, pool)
+        return fit_value_offsets(parts, 5, pool)
 
 
 def test_many_values_are_found_at_once_and_shrunk():
     truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
     parts = parts_with(truth)
-    effects = fit(parts)
-    first, second = (np.mean(effects.steps, axis=0)[parts.offset[j] : parts.offset[j + 1]] for j in (0, 1))
+    offsets = fit(parts)
+    first, second = (np.mean(offsets.steps, axis=0)[parts.offset[j] : parts.offset[j + 1]] for j in (0, 1))
     found = first[:N_VALUES]
     assert np.corrcoef(found, truth)[0, 1] > 0.92
     assert np.std(found) < np.std(truth)
@@ -48,13 +48,13 @@ def test_many_values_are_found_at_once_and_shrunk():
 
 
 def test_effects_that_are_not_there_give_no_steps_worth_the_name():
-    effects = fit(parts_with(np.zeros(N_VALUES)))
-    assert effects is None or np.abs(effects.steps).max() < 0.05
+    offsets = fit(parts_with(np.zeros(N_VALUES)))
+    assert offsets is None or np.abs(offsets.steps).max() < 0.05
 
 
 def test_numbers_are_left_to_the_trees():
     parts = parts_with(np.ones(N_VALUES))
-    numbers = Parts(**{**vars(parts), "ordered": np.array([True, True])})
+    numbers = BinnedRows(**{**vars(parts), "ordered": np.array([True, True])})
     assert fit(numbers) is None
 
 
@@ -69,9 +69,9 @@ def test_threads_do_not_matter_and_log_odds_agree_with_steps():
 
 def test_a_fold_without_rows_to_learn_from_is_no_fault():
     parts = parts_with(np.zeros(N_VALUES), n_rows=3)
-    alone = Parts(**{**vars(parts), "fold": np.zeros(3, dtype=np.uint8)})
-    effects = fit(alone)
-    assert effects is None or np.all(np.isfinite(effects.steps))
+    alone = BinnedRows(**{**vars(parts), "fold": np.zeros(3, dtype=np.uint8)})
+    offsets = fit(alone)
+    assert offsets is None or np.all(np.isfinite(offsets.steps))
 
 
 def test_sparse_effects_are_told_from_values_that_are_right():
@@ -102,15 +102,15 @@ def test_a_line_is_fitted_beside_effects():
     codes[:, 1] = codes[:, 0] % 10
     edges = np.quantile(parts.log_odds, np.linspace(0, 1, 101)[1:-1])
     codes[:, 0] = np.searchsorted(edges, parts.log_odds)
-    steep = Parts(
+    steep = BinnedRows(
         **{**vars(parts), "codes": codes, "log_odds": 2.0 * parts.log_odds, "ordered": np.array([True, False])}
     )
     with ThreadPoolExecutor(2) as pool:
-        effects = fit_effects(steep, 5, pool)
-        both = fit_line(steep, 5, pool, effects)
-    assert effects.features == (1,)
+        offsets = fit_value_offsets(steep, 5, pool)
+        both = fit_recalibration(steep, 5, pool, offsets)
+    assert offsets.features == (1,)
     assert both.features == (1, 0)
-    assert steep.held_out_loss(both.log_odds) < steep.held_out_loss(effects.log_odds)
+    assert steep.held_out_loss(both.log_odds) < steep.held_out_loss(offsets.log_odds)
     for k in range(5):
         moved = steep.log_odds + both.step_of(k, steep.codes, steep.offset)
         assert moved == pytest.approx(both.log_odds[k], abs=1e-7)
@@ -121,9 +121,9 @@ def test_a_line_is_fitted_beside_effects():
 def test_all_rows_are_shrunk_less_than_four_fifths_of_them():
     truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
     parts = parts_with(truth, n_rows=20_000)
-    effects = fit(parts)
-    steps, constant = refitted(effects, parts, np.zeros(len(parts.count)))
-    mean = np.mean(effects.steps, axis=0)
+    offsets = fit(parts)
+    steps, constant = refitted(offsets, parts, np.zeros(len(parts.count)))
+    mean = np.mean(offsets.steps, axis=0)
     centred = truth - truth.mean()
     assert np.isfinite(constant)
     assert np.std(steps[:N_VALUES]) > np.std(mean[:N_VALUES])

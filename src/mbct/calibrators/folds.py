@@ -14,7 +14,7 @@ from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.model.encoding import category_key
-from mbct.stats.duplicates import Copies, find_copies, rate_by_score
+from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
 from mbct.stats.random_stream import mixed
 from mbct.validation import FloatArray, at_least
 
@@ -32,7 +32,7 @@ def row_keys(columns: Columns, seed: int) -> KeyArray:
 def sparse_row_keys(matrix: Any, seed: int) -> KeyArray:
     """Keys of the rows of a scipy sparse matrix."""
     table = matrix.tocsr()
-    # Copies of one type each, so that the kernel is compiled once.
+    # Duplicates of one type each, so that the kernel is compiled once.
     bits = np.array(table.data, dtype=np.float64).view(np.uint64)
     indptr, indices = np.array(table.indptr, dtype=np.int64), np.array(table.indices, dtype=np.int64)
     columns = np.array([_column_bits(j, seed) for j in range(table.shape[1])], dtype=np.uint64)
@@ -144,14 +144,14 @@ class JoinedRows:
     def __len__(self) -> int:
         return len(self.label)
 
-    def copies(self, label: FloatArray, log_odds: FloatArray) -> Copies:
-        """Copies in the groups, as any label of two values and its log-odds show them."""
+    def copies(self, label: FloatArray, log_odds: FloatArray) -> Duplicates:
+        """Duplicates in the groups, as any label of two values and its log-odds show them."""
         score = np.empty(int(self.group.max()) + 1)
         score[self.group] = log_odds
         count, positives = (
             np.bincount(self.group, amount).astype(np.float64) for amount in (self.weight, self.weight * label)
         )
-        return find_copies(count, positives, rate_by_score(count, positives, score))
+        return find_duplicates(count, positives, rate_by_score(count, positives, score))
 
     def parted_by_group(self, share: float, rng: np.random.Generator) -> tuple[Self, Self]:
         """A random ``share`` of the groups, each with all its rows, and the others."""

@@ -25,10 +25,10 @@ from mbct.model.tree import CalibrationTree
 from mbct.progress import Advance, progress
 from mbct.stats.ranking import reorder_rate
 from mbct.training.cells import Cells, Level, build_cells
-from mbct.training.options import HonestOptions
+from mbct.training.options import BoostingOptions
 from mbct.training.paper.trainer import PaperOptions, boost_cells
 from mbct.training.presets import preset
-from mbct.training.trainer import Wishes, grow_default
+from mbct.training.trainer import Constraints, train_default
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -200,10 +200,10 @@ class MBCTCalibrator(Calibrator):
             return data
         return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
-    def _grow(self, cells: Cells, growth: PaperOptions | HonestOptions) -> None:
+    def _grow(self, cells: Cells, growth: PaperOptions | BoostingOptions) -> None:
         """Fill the model with trees grown on cells."""
         with progress("growing calibration trees") as advance:
-            if isinstance(growth, HonestOptions):
+            if isinstance(growth, BoostingOptions):
                 self._grow_honestly(cells, growth, advance)
             else:
                 trees, trace = boost_cells(cells, self.model_.bins.names, growth, self._threads())
@@ -212,12 +212,12 @@ class MBCTCalibrator(Calibrator):
         before = some.sums.pred / some.sums.count
         self.reorder_rate_ = reorder_rate(before, self.model_.calibrate_codes(some.codes, before))
 
-    def _grow_honestly(self, cells: Cells, growth: HonestOptions, advance: Advance) -> None:
-        ordered, wishes = tuple(feature.ordered for feature in self.model_.bins), self._wishes()
-        grown = grow_default(cells, ordered, growth, wishes, self._threads(), advance)
+    def _grow_honestly(self, cells: Cells, growth: BoostingOptions, advance: Advance) -> None:
+        ordered, constraints = tuple(feature.ordered for feature in self.model_.bins), self._constraints()
+        grown = train_default(cells, ordered, growth, constraints, self._threads(), advance)
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
         self.bounds_ = bounds_of_cells(
-            self.model_, cells.codes, cells.per(grown.copies).sums, wishes.negative_sampling_rate
+            self.model_, cells.codes, cells.per(grown.weight_per_row).sums, constraints.negative_sampling_rate
         )
 
     def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
@@ -225,11 +225,11 @@ class MBCTCalibrator(Calibrator):
         self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
         self.bounds_ = bounds_of_tree(self.model_, total, self.negative_sampling_rate)
 
-    def _wishes(self) -> Wishes:
-        return Wishes(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # Wishes checks the strings
+    def _constraints(self) -> Constraints:
+        return Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # Constraints checks the strings
 
     def _overrides(self) -> dict[str, Any]:
-        self._wishes()
+        self._constraints()
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}

@@ -8,7 +8,7 @@ from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.data.memory import Categorical
 from mbct.progress import progress
-from mbct.training.feature_gain import gains
+from mbct.training.feature_gain import feature_gains
 
 _SURE = 2.0
 """Standard errors that a gain must exceed to count."""
@@ -83,7 +83,7 @@ def rank_features(
     bins, cells = calibrator._cells(data)
     ordered = tuple(feature.ordered for feature in bins)
     with progress("judging columns", len(bins)) as advance:
-        found = gains(cells, ordered, calibrator._threads(), random_state, advance)
+        found = feature_gains(cells, ordered, calibrator._threads(), random_state, advance)
     advice = [
         RankedFeature(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)
     ]

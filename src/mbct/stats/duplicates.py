@@ -1,4 +1,4 @@
-"""Copies: whether cells hold many rows, or a few rows many times over, by weights or by repetition.
+"""Duplicates: whether cells hold many rows, or a few rows many times over, by weights or by repetition.
 
 What was learnt from some rows is judged on others, and a copy of a row that was learnt from judges nothing. Weights do
 not say which they are: 10 may stand for ten rows of a table of counts, or for one row that matters ten times. Two
@@ -7,7 +7,7 @@ are independent differ as often as their rate r says, so that over cells
 
     E[l(n − l)/(n − 1)] = n·r(1 − r),
 
-where l of n are positive; copies of one row never differ. Copies show in the smallest cells: a cell of n that holds
+where l of n are positive; copies of one row never differ. Duplicates show in the smallest cells: a cell of n that holds
 rows m times each falls short of this by the share (m − 1)/(n − 1). Cells that differ in their rates fall short as well,
 but large ones as much as small ones.
 """
@@ -38,37 +38,37 @@ _SINGLES = 0.1
 
 
 @dataclass(frozen=True)
-class Copies:
+class Duplicates:
     """``per_row``: how many copies of itself the mean unit of mass is among, 1 where nothing speaks for copies.
 
-    ``alike``: all rows have as many, so that mass divided by it counts rows; else a cell is best taken for one row.
+    ``uniform``: all rows have as many, so that mass divided by it counts rows; else a cell is best taken for one row.
     """
 
     per_row: float
-    alike: bool = True
+    uniform: bool = True
 
 
-def find_copies(count: FloatArray, label: FloatArray, rate: FloatArray) -> Copies:
-    """Copies in cells of some mass and positives; ``rate`` is what independent rows of each would show, or about.
+def find_duplicates(count: FloatArray, label: FloatArray, rate: FloatArray) -> Duplicates:
+    """Duplicates in cells of some mass and positives; ``rate`` is what independent rows of each would show, or about.
 
     >>> rng = np.random.default_rng(0)
     >>> rows, weight, rate = rng.binomial(1, 0.3, 1000), rng.integers(1, 4, 1000), np.full(1000, 0.3)
-    >>> find_copies(np.full(1000, 2.5), 2.5 * rows, rate)
-    Copies(per_row=2.5, alike=True)
-    >>> find_copies(weight * 1.0, weight * 1.0 * rows, rate).alike
+    >>> find_duplicates(np.full(1000, 2.5), 2.5 * rows, rate)
+    Duplicates(per_row=2.5, uniform=True)
+    >>> find_duplicates(weight * 1.0, weight * 1.0 * rows, rate).uniform
     False
-    >>> find_copies(np.full(1000, 4.0), rng.binomial(4, 0.3, 1000).astype(float), rate)
-    Copies(per_row=1.0, alike=True)
+    >>> find_duplicates(np.full(1000, 4.0), rng.binomial(4, 0.3, 1000).astype(float), rate)
+    Duplicates(per_row=1.0, uniform=True)
     """
     negatives = count - label
     positive, negative = _weight_of_class(label), _weight_of_class(negatives)
     if not positive or not negative:
         repeated = _copies_by_labels(count, label, rate)
-        return Copies(repeated, alike=repeated == 1.0)
+        return Duplicates(repeated, uniform=repeated == 1.0)
     if abs(positive - negative) > _MULTIPLE * positive:
-        return Copies(float(np.sum(label * positive + negatives * negative) / np.sum(count)), alike=False)
+        return Duplicates(float(np.sum(label * positive + negatives * negative) / np.sum(count)), uniform=False)
     repeated = _copies_by_labels(count / positive, label / positive, rate)
-    return Copies(repeated * positive, alike=repeated == 1.0)
+    return Duplicates(repeated * positive, uniform=repeated == 1.0)
 
 
 def _weight_of_class(mass: FloatArray) -> float:
@@ -83,7 +83,7 @@ def _weight_of_class(mass: FloatArray) -> float:
 
 
 def _copies_by_labels(count: FloatArray, label: FloatArray, rate: FloatArray) -> float:
-    """Copies of a row, averaged over mass, as labels show them."""
+    """Duplicates of a row, averaged over mass, as labels show them."""
     large = np.flatnonzero(count > _MORE_THAN_ONE)
     if not len(large):
         return 1.0
@@ -115,7 +115,7 @@ def rate_by_score(count: FloatArray, label: FloatArray, log_odds: FloatArray) ->
 
 
 def _most_copies(seen: FloatArray, expected: FloatArray, others: FloatArray) -> float:
-    """Copies of a row in the largest cells that hold mostly copies, by octaves of mass; 0 where none do."""
+    """Duplicates of a row in the largest cells that hold mostly copies, by octaves of mass; 0 where none do."""
     sure, most = False, 0.0
     seen_so_far = expected_so_far = 0.0
     for octave in np.flatnonzero(expected > 0.0):

@@ -12,7 +12,7 @@ from mbct.training.grouping import estimate_distinct, group_rows, hash_rows, pre
 from mbct.validation import FloatArray
 
 _GONE = 1e-9
-"""Relative mass below which a cell that was subtracted counts as empty."""
+"""Relative weight below which a cell that was subtracted counts as empty."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Cells:
             raise DataError(f"factor {factor!r} must be above 0 and at most 1")
         return replace(self, sums=self.sums.scaled(factor))
 
-    def per(self, mass: float) -> Self:
-        """All sums divided by the mass that stands for one row; multiples of it become whole numbers."""
-        return self if mass == 1.0 else replace(self, sums=self.sums.divided(mass))
+    def per(self, weight: float) -> Self:
+        """All sums divided by the weight that stands for one row; multiples of it become atomic numbers."""
+        return self if weight == 1.0 else replace(self, sums=self.sums.divided(weight))
 
     def moved(self, step: FloatArray | float) -> Self:
         """The log-odds of every row moved by a step, one for each cell or one for all; the scores stay as they are."""

@@ -1,8 +1,8 @@
-"""Distillation: a large ensemble said again in few trees, so that rules, SQL and the cache stay small.
+"""Distillation: a large ensemble compressed into few trees, so that rules, SQL and the cache stay small.
 
-The trees are grown on the ensemble's own probabilities, which carry no label noise, also of imagined rows where real
-ones are few, and their steps are then refitted jointly by Newton passes. How well they speak for the ensemble is
-measured on rows they were not grown on.
+The trees are grown on the ensemble's own probabilities, which carry no label noise, also of synthetic rows where real
+ones are few, and their leaf values are then refitted jointly by Newton passes. Fidelity to the ensemble is measured on
+rows they were not grown on.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,35 +14,35 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.cells import Cells
-from mbct.training.distillation_set import Lesson, lesson_of
-from mbct.training.grower import HonestGrowth, grow_honest
-from mbct.training.histogram import gradients
-from mbct.training.leaf_values import move, newton_sums, stops, with_sums
+from mbct.training.distillation_set import HELD_OUT, make_distillation_set
+from mbct.training.grower import TreeOptions, grow_tree
+from mbct.training.leaf_values import move, newton_sums, terminal_nodes, with_sums
 from mbct.validation import FloatArray
 
-_HOPE = 0.8
-"""What is missing may turn out so much less than foreseen."""
+_OPTIMISM = 0.8
+"""What is missing may turn out so much less than extrapolated."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
-_PASSES_TO_JUDGE = 3
-"""Newton passes after which a new tree is judged."""
+_PASSES_TO_EVALUATE = 3
+"""Newton passes after which a new tree is evaluated."""
 _ROUNDING = 1e-9
-"""Share of what is missed by which a tree must do better, so that rounding cannot choose."""
+"""Relative improvement that a replaced tree must bring, so that rounding cannot choose."""
 _WORTH_ANOTHER = 0.99
-"""Another turn through the trees is worth its time where the last one left less than this share of what was missed."""
+"""Another cycle through the trees is worth its time where the last one left less than this share of the divergence."""
 
 
-DISTILLED_GROWTH = HonestGrowth(max_leaves=32, tau=2.0, min_curvature=3.0, rate=0.5, honest=False)
+DISTILLED_GROWTH = TreeOptions(max_leaves=32, parent_shrinkage=2.0, min_curvature=3.0, rate=0.5, cross_fitted=False)
 
 
 @dataclass(frozen=True)
-class DistilOptions:
+class DistillationOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
-    ``least_fidelity``: below it at the last stage the ensemble is kept whole, and the rest is not tried where that
-    is to be foreseen. ``cycles``: how often at most each tree is grown anew beside all the others.
-    Below ``enough_cells`` rows are imagined beside the real ones.
+    ``least_fidelity``: below it at the last stage the full ensemble is kept, and stages are skipped where that is
+    extrapolated. ``cycles``: how often at most each tree is grown anew beside all the others. Below ``enough_cells``
+    there are synthetic rows beside the real ones.
     """
 
     stages: tuple[int, ...] = (8, 16, 32, 64, 96)
@@ -53,26 +53,26 @@ class DistilOptions:
     ridge: float = 1.0
     most_cells: int = 400_000
     enough_cells: int = 100_000
-    growth: HonestGrowth = DISTILLED_GROWTH
+    growth: TreeOptions = DISTILLED_GROWTH
 
 
-COMPACT = DistilOptions(
+COMPACT = DistillationOptions(
     stages=(8,),
     least_fidelity=0.0,
     passes=10,
     cycles=6,
     ridge=0.2,
     enough_cells=200_000,
-    growth=DISTILLED_GROWTH._replace(rate=0.3, tau=0.2, min_curvature=1.0),
+    growth=DISTILLED_GROWTH._replace(rate=0.3, parent_shrinkage=0.2, min_curvature=1.0),
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 
 
-def smaller_than(n_rules: int) -> DistilOptions | None:
+def smaller_than(n_rules: int) -> DistillationOptions | None:
     """Options whose every stage has fewer rules than the ensemble; None where it is small already."""
     leaves = DISTILLED_GROWTH.max_leaves
-    stages = tuple(stage for stage in DistilOptions.stages if stage * leaves < n_rules)
-    return replace(DistilOptions(), stages=stages) if stages else None
+    stages = tuple(stage for stage in DistillationOptions.stages if stage * leaves < n_rules)
+    return replace(DistillationOptions(), stages=stages) if stages else None
 
 
 def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
@@ -81,59 +81,60 @@ def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Distilled:
+class DistilledTrees:
     """All the trees, and the share of the ensemble's correction that they keep on cells they were not grown on."""
 
     trees: tuple[CalibrationTree, ...]
     fidelity: float
 
 
-def distil(
+def distill(
     cells: Cells,
     ordered: tuple[bool, ...],
     total_step: Callable[[CodeMatrix], FloatArray],
-    options: DistilOptions,
+    options: DistillationOptions,
     on_tree: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
     kept: tuple[CalibrationTree, ...] = (),
-) -> Distilled:
-    """Trees that say what ``total_step`` says, after the trees ``kept``, which come first.
+) -> DistilledTrees:
+    """Few trees for what ``total_step`` adds to the log-odds, after the trees ``kept``, which come first.
 
     Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
     all by default.
     """
     features = range(len(ordered)) if usable is None else usable
-    lesson = lesson_of(cells, ordered, features, total_step, options.most_cells, options.enough_cells)
-    said = _Said(lesson, lesson.start + summed_steps(kept, lesson.codes, cells.n_codes), options)
+    rows = make_distillation_set(cells, ordered, features, total_step, options.most_cells, options.enough_cells)
+    student = _Student(rows, rows.log_odds + summed_steps(kept, rows.codes, cells.n_codes), options)
     reached: list[float] = []
     for stage in options.stages:
-        while len(said.trees) < stage:
-            said.grow()
+        while len(student.trees) < stage:
+            student.grow()
             on_tree(1)
-        said.refit(options.passes)
+        student.refit(options.passes)
         if options.cycles:
-            said.improve(on_tree)
-        reached.append(_fidelity(lesson, said.log_odds))
-        if reached[-1] >= options.fidelity or _foreseen(reached, options) < options.least_fidelity:
+            student.improve(on_tree)
+        reached.append(_fidelity(rows, student.log_odds))
+        if reached[-1] >= options.fidelity or _extrapolated(reached, options) < options.least_fidelity:
             break
-    return Distilled(tuple(with_sums(cells, (*kept, *said.trees))), reached[-1])
+    return DistilledTrees(tuple(with_sums(cells, (*kept, *student.trees))), reached[-1])
 
 
-def _foreseen(reached: list[float], options: DistilOptions) -> float:
-    """The fidelity to hope for at the last stage: what is missing falls no faster than lately with every doubling."""
+def _extrapolated(reached: list[float], options: DistillationOptions) -> float:
+    """Fidelity expected at the last stage: what is missing falls no faster than lately with every doubling."""
     if len(reached) < 2:
         return 1.0
     before, now, last = (options.stages[i] for i in (len(reached) - 2, len(reached) - 1, -1))
     missing, missed_before = 1.0 - reached[-1], 1.0 - reached[-2]
     rate = np.log(missing / missed_before) / np.log(now / before)
-    return 1.0 - _HOPE * missing * float((last / now) ** min(rate, 0.0))
+    return 1.0 - _OPTIMISM * missing * float((last / now) ** min(rate, 0.0))
 
 
-class _Said:
-    """What has been said so far: the few trees, where they send the cells, and the cells' log-odds after them."""
+class _Student:
+    """The few trees, the nodes in which they put the rows, and the rows' log-odds after them."""
 
-    def __init__(self, lesson: Lesson, log_odds: FloatArray, options: DistilOptions):
-        self.lesson = lesson
+    def __init__(self, rows: BinnedRows, log_odds: FloatArray, options: DistillationOptions):
+        self.rows = rows
+        self.train_rows = rows.train_rows(HELD_OUT)
         self.log_odds = log_odds
         self.options = options
         self.trees: list[CalibrationTree] = []
@@ -141,81 +142,78 @@ class _Said:
 
     def grow(self) -> None:
         """Add a tree."""
-        self._put(len(self.trees), _grow(self.lesson, self.log_odds, self.options.growth))
+        self._put(len(self.trees), self._grown(self.options.growth))
 
     def _put(self, number: int, tree: CalibrationTree) -> None:
-        """Set one tree, the next one too, and move the cells by it."""
-        node = stops(tree, self.lesson.codes, self.lesson.offset)
+        """Set one tree, or the next one, and move the rows by it."""
+        node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
         self.trees[number : number + 1] = [tree]
         self.nodes[number : number + 1] = [node]
         move(self.log_odds, tree.step, node)
 
     def refit(self, passes: int) -> None:
-        """Newton passes over the steps of all trees."""
-        lesson, ridge = self.lesson, self.options.ridge
+        """Newton passes over the leaf values of all trees."""
         for _ in range(passes):
-            for number, tree in enumerate(self.trees):
-                self.trees[number] = _refitted(lesson, tree, self.nodes[number], self.log_odds, ridge)
+            for number in range(len(self.trees)):
+                self._refit_tree(number)
 
     def improve(self, on_tree: Callable[[int], None]) -> None:
-        """Replace trees in turn, each by one grown in full beside the others, as long as that brings them nearer."""
-        missed = self._missed()
+        """Replace trees in turn, each by one grown in full beside the others, as long as that lowers the divergence."""
+        divergence = self._divergence()
         for _ in range(self.options.cycles):
-            before = missed
+            before = divergence
             for number in range(len(self.trees)):
-                missed = self._replaced(number, missed)
+                divergence = self._replaced(number, divergence)
                 on_tree(1)
-            if missed > _WORTH_ANOTHER * before:
+            if divergence > _WORTH_ANOTHER * before:
                 break
         self.refit(self.options.passes)
 
-    def _replaced(self, number: int, missed: float) -> float:
-        """Grow another tree in place of one and refit all; undone unless less is missed. What is missed then."""
+    def _replaced(self, number: int, divergence: float) -> float:
+        """Grow another tree in place of one and refit all; undone unless the divergence, returned, is lower."""
         trees, nodes, log_odds = self.trees.copy(), self.nodes.copy(), self.log_odds.copy()
         move(self.log_odds, -self.trees[number].step, self.nodes[number])
-        self._put(number, _grow(self.lesson, self.log_odds, self.options.growth._replace(rate=1.0)))
-        self.refit(_PASSES_TO_JUDGE)
-        now = self._missed()
-        if now < missed * (1.0 - _ROUNDING):
+        self._put(number, self._grown(self.options.growth._replace(rate=1.0)))
+        self.refit(_PASSES_TO_EVALUATE)
+        now = self._divergence()
+        if now < divergence * (1.0 - _ROUNDING):
             return now
         self.trees, self.nodes, self.log_odds = trees, nodes, log_odds
-        return missed
+        return divergence
 
-    def _missed(self) -> float:
-        """KL(ensemble ‖ trees) over what trees are grown on."""
-        lesson, rows = self.lesson, self.lesson.grown_on
-        return _divergence(lesson.target[rows], self.log_odds[rows], lesson.count[rows])
+    def _divergence(self) -> float:
+        """KL(ensemble ‖ trees) over the rows that trees are grown on."""
+        return _divergence(self.rows, self.train_rows, self.log_odds)
 
+    def _grown(self, options: TreeOptions) -> CalibrationTree:
+        rows = self.rows
+        gradient = np.zeros((len(self.log_odds), 4), dtype=np.float32)
+        grown = grow_tree(
+            rows, self.train_rows, rows.usable, self.log_odds, rows.label, gradient, options, np.uint64(0)
+        )
+        empty = np.zeros(len(grown.feature))
+        step = rounded(grown.step * options.rate)
+        return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
 
-def _grow(lesson: Lesson, log_odds: FloatArray, growth: HonestGrowth) -> CalibrationTree:
-    gradient = np.zeros((len(log_odds), 4), dtype=np.float32)
-    gradients(lesson.grown_on, log_odds, lesson.count, lesson.label, np.uint64(0), False, False, gradient)
-    grown = grow_honest(lesson.codes, gradient, lesson.grown_on, lesson.offset, lesson.ordered, lesson.usable, growth)
-    empty = np.zeros(len(grown.feature))
-    step = rounded(grown.step * growth.rate)
-    return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
-
-
-def _refitted(
-    lesson: Lesson, tree: CalibrationTree, node: IntArray, log_odds: FloatArray, ridge: float
-) -> CalibrationTree:
-    """One Newton step on all of a tree's steps at once, towards the target; ``log_odds`` follow."""
-    g, h = newton_sums(lesson.grown_on, node, log_odds, lesson.count, lesson.label, tree.n_nodes)
-    change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
-    step = rounded(tree.step + change)
-    move(log_odds, step - tree.step, node)
-    return replace(tree, step=step)
+    def _refit_tree(self, number: int) -> None:
+        """One Newton step on all of a tree's leaf values at once; the rows' log-odds follow."""
+        tree, node, ridge = self.trees[number], self.nodes[number], self.options.ridge
+        g, h = newton_sums(self.train_rows, node, self.log_odds, self.rows.weight, self.rows.label, tree.n_nodes)
+        change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
+        step = rounded(tree.step + change)
+        move(self.log_odds, step - tree.step, node)
+        self.trees[number] = replace(tree, step=step)
 
 
-def _fidelity(lesson: Lesson, log_odds: FloatArray) -> float:
-    """1 − KL(ensemble ‖ distilled)/KL(ensemble ‖ base), over the cells left out."""
-    rows = lesson.left_out
-    whole = _divergence(lesson.target[rows], lesson.start[rows], lesson.count[rows])
-    missed = _divergence(lesson.target[rows], log_odds[rows], lesson.count[rows])
-    return 1.0 - missed / whole if whole > 0.0 else 1.0
+def _fidelity(rows: BinnedRows, log_odds: FloatArray) -> float:
+    """1 − KL(ensemble ‖ distilled)/KL(ensemble ‖ base), over the held-out cells."""
+    held_out = rows.held_out_rows(HELD_OUT)
+    total = _divergence(rows, held_out, rows.log_odds)
+    return 1.0 - _divergence(rows, held_out, log_odds) / total if total > 0.0 else 1.0
 
 
-def _divergence(target: FloatArray, log_odds: FloatArray, count: FloatArray) -> float:
-    q = np.clip(sigmoid(log_odds), 1e-15, 1.0 - 1e-15)
-    t = np.clip(target, 1e-15, 1.0 - 1e-15)
-    return float(np.sum(count * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))
+def _divergence(rows: BinnedRows, chosen: RowNumbers, log_odds: FloatArray) -> float:
+    weight = rows.weight[chosen]
+    q = np.clip(sigmoid(log_odds[chosen]), 1e-15, 1.0 - 1e-15)
+    t = np.clip(rows.label[chosen] / weight, 1e-15, 1.0 - 1e-15)
+    return float(np.sum(weight * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))

@@ -1,101 +1,79 @@
-"""What few trees learn a large ensemble from: its own probabilities, of real cells and of imagined rows.
+"""The distillation set: what few trees learn a large ensemble from, its probabilities of real cells and synthetic rows.
 
-Labels can be had for real rows only, but an ensemble answers for any row. Where real ones are few, trees would learn
-it by heart there and miss it elsewhere; rows that take some of their values from another row fill the space between
-(model compression by synthetic rows: Buciluă, Caruana and Niculescu-Mizil, 2006).
+Labels can be had for real rows only, but an ensemble answers for any row. Where real ones are few, trees would overfit
+it there and miss it elsewhere; synthetic rows that mix the values of two real ones fill the space between (model
+compression: Buciluă, Caruana and Niculescu-Mizil, 2006).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
-_LEFT_OUT = 5
-"""One cell in five is left out of growth and measures the fidelity."""
+HELD_OUT = 1
+"""Fold of the real cells that measure the fidelity; fold 0 is learnt from."""
+_ONE_IN = 5
+"""One cell in five is held out."""
 _SHARE_TAKEN = 0.3
-"""Share of an imagined row's values that come from the other row."""
-_IMAGINED_MASS = 3.0
-"""Mass of all imagined rows beside that of the real ones that trees are grown on."""
+"""Share of a synthetic row's values that come from the other row."""
+_SYNTHETIC_WEIGHT = 3.0
+"""Weight of all synthetic rows beside that of the real ones that are learnt from."""
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """Cells to learn from: codes, starting log-odds, mass, the ensemble's probability and expected positives.
-
-    ``grown_on`` numbers those that trees are grown on, ``left_out`` the real ones that measure the fidelity.
-    """
-
-    codes: CodeMatrix
-    start: FloatArray
-    count: FloatArray
-    target: FloatArray
-    label: FloatArray
-    grown_on: npt.NDArray[np.int32]
-    left_out: npt.NDArray[np.intp]
-    offset: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.bool_]
-    usable: npt.NDArray[np.int64]
-
-
-def lesson_of(
+def make_distillation_set(
     cells: Cells,
     ordered: tuple[bool, ...],
     usable: Sequence[int],
     total_step: Callable[[CodeMatrix], FloatArray],
     most: int,
     enough: int,
-) -> Lesson:
-    """A lesson of at most so many cells, the first ones: they must be in canonical order, which is a random one.
+) -> BinnedRows:
+    """At most so many cells, the first ones: they must be in canonical order, which is a random one.
 
-    What they lack to be ``enough`` is imagined.
+    The label is the ensemble's expected positives. What is missing to ``enough`` is synthetic.
     """
     chosen = cells.select(np.arange(min(len(cells), most)))
-    start, count = chosen.sums.logit / chosen.sums.count, chosen.sums.count
-    target = sigmoid(start + total_step(chosen.codes))
-    held = np.arange(len(chosen)) % _LEFT_OUT == _LEFT_OUT - 1
-    lesson = Lesson(
+    start, weight = chosen.sums.logit / chosen.sums.count, chosen.sums.count
+    held_out = np.arange(len(chosen)) % _ONE_IN == _ONE_IN - 1
+    rows = BinnedRows(
         chosen.codes,
         start,
-        count,
-        target,
-        count * target,
-        np.flatnonzero(~held).astype(np.int32),
-        np.flatnonzero(held),
+        weight,
+        weight * sigmoid(start + total_step(chosen.codes)),
+        np.where(held_out, HELD_OUT, 0).astype(np.uint8),
         code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
     )
     missing = enough - len(chosen)
-    return lesson if missing <= 0 else _with_imagined(lesson, missing, total_step)
+    return rows if missing <= 0 else _with_synthetic(rows, missing, total_step)
 
 
-def _with_imagined(lesson: Lesson, n_rows: int, total_step: Callable[[CodeMatrix], FloatArray]) -> Lesson:
-    """The lesson with rows that have each value, or the score, from one real row or from another."""
+def _with_synthetic(rows: BinnedRows, n_rows: int, total_step: Callable[[CodeMatrix], FloatArray]) -> BinnedRows:
+    """The set with rows that have each value, or the score, from one real row or from another."""
     rng = np.random.default_rng(0)
-    one = lesson.grown_on[np.arange(n_rows) % len(lesson.grown_on)]
-    other = lesson.grown_on[rng.integers(0, len(lesson.grown_on), n_rows)]
-    codes = lesson.codes[one]
+    real = rows.train_rows(HELD_OUT)
+    one = real[np.arange(n_rows) % len(real)]
+    other = real[rng.integers(0, len(real), n_rows)]
+    codes = rows.codes[one]
     for feature in range(codes.shape[1]):
         taken = rng.random(n_rows) < _SHARE_TAKEN
-        codes[taken, feature] = lesson.codes[other[taken], feature]
+        codes[taken, feature] = rows.codes[other[taken], feature]
         if feature == 0:
-            start = np.where(taken, lesson.start[other], lesson.start[one])
-    count = lesson.count[one]
-    count *= _IMAGINED_MASS * lesson.count[lesson.grown_on].sum() / count.sum()
-    target = sigmoid(start + total_step(codes))
-    imagined = np.arange(len(lesson.start), len(lesson.start) + n_rows, dtype=np.int32)
+            start = np.where(taken, rows.log_odds[other], rows.log_odds[one])
+    weight = rows.weight[one]
+    weight *= _SYNTHETIC_WEIGHT * rows.weight[real].sum() / weight.sum()
     return replace(
-        lesson,
-        codes=np.concatenate([lesson.codes, codes]),
-        start=np.concatenate([lesson.start, start]),
-        count=np.concatenate([lesson.count, count]),
-        target=np.concatenate([lesson.target, target]),
-        label=np.concatenate([lesson.label, count * target]),
-        grown_on=np.concatenate([lesson.grown_on, imagined]),
+        rows,
+        codes=np.concatenate([rows.codes, codes]),
+        log_odds=np.concatenate([rows.log_odds, start]),
+        weight=np.concatenate([rows.weight, weight]),
+        label=np.concatenate([rows.label, weight * sigmoid(start + total_step(codes))]),
+        fold=np.concatenate([rows.fold, np.zeros(n_rows, dtype=np.uint8)]),
     )

@@ -1,22 +1,23 @@
-"""Which features carry miscalibration: what each brings on left-out rows, beside the score and alone."""
+"""Which features carry miscalibration: what each gains on held-out rows beside the score."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from mbct.training.binned_rows import Gain, copies_in, held_out_gain, parts_of
+from mbct.training.binned_rows import duplicates_in, split_cells
 from mbct.training.boosting import best_ensembles
 from mbct.training.cells import Cells
-from mbct.training.options import HonestOptions
+from mbct.training.evidence import Gain, held_out_gain
+from mbct.training.options import BoostingOptions
 
-QUICK = HonestOptions(
+QUICK = BoostingOptions(
     max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000
 )
 """Growth by a feature or two needs no more."""
 
 
-def gains(
+def feature_gains(
     cells: Cells,
     ordered: tuple[bool, ...],
     n_threads: int,
@@ -25,19 +26,19 @@ def gains(
 ) -> list[Gain]:
     """Gain of the score alone over the base, then of each other feature with the score over the score alone.
 
-    Cells must be in canonical order, which is a random one. All features are judged on the same folds.
+    Cells must be in canonical order, which is a random one. All features are evaluated on the same folds.
     """
     options = replace(QUICK, seed=seed)
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
-    copies = copies_in(cells)
-    cells = cells.per(copies.per_row)
-    parts = parts_of(cells, ordered, (0,), options.n_folds, seed, whole=not copies.alike)
-    alone = best_ensembles(parts, options, n_threads).best.held_out
-    found = [held_out_gain(parts, parts.log_odds, alone)]
+    duplicates = duplicates_in(cells)
+    cells = cells.per(duplicates.per_row)
+    rows = split_cells(cells, ordered, (0,), options.n_folds, seed, atomic=not duplicates.uniform)
+    alone = best_ensembles(rows, options, n_threads).best.held_out
+    found = [held_out_gain(rows, rows.log_odds, alone)]
     on_feature(1)
     for j in range(1, len(ordered)):
-        beside = replace(parts, usable=np.array([0, j]))
-        together = best_ensembles(beside, options, n_threads).best.held_out
-        found.append(held_out_gain(parts, alone, together))
+        beside = replace(rows, usable=np.array([0, j]))
+        with_feature = best_ensembles(beside, options, n_threads).best.held_out
+        found.append(held_out_gain(rows, alone, with_feature))
         on_feature(1)
     return found

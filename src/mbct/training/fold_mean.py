@@ -1,10 +1,9 @@
-"""Honest boosting: one ensemble for each fold, grown side by side; rows left out decide how many trees there are.
+"""The mean of the folds: cross-fitted ensembles averaged in log-odds and shrunk by the uncertainty of their gain.
 
-The model is the mean of the fold ensembles in log-odds, shrunk by how sure the gain on left-out rows is: where nothing
-is to be gained it is the identity.
+Held-out rows decide the number of trees; where they show no significant gain the model is the identity.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,110 +12,110 @@ from mbct.model.masks import summed_steps
 from mbct.model.trace import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import sigmoid
-from mbct.training.binned_rows import Parts, held_out_gain, parts_of
-from mbct.training.boosting import Ensembles, best_ensembles
+from mbct.training.binned_rows import BinnedRows, split_cells
+from mbct.training.boosting import Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
+from mbct.training.evidence import held_out_gain
 from mbct.training.leaf_values import with_sums
-from mbct.training.logit_recalibration import line_beyond_chance
-from mbct.training.offsets import Effects, effect_trees
-from mbct.training.options import HonestOptions
+from mbct.training.logit_recalibration import significant_fit
+from mbct.training.offsets import Offsets, offset_trees
+from mbct.training.options import BoostingOptions
 from mbct.training.value_offsets import refitted
 from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000
-"""Parts of cells on which the mean of the folds is matched."""
+"""Rows on which the mean prediction of the folds is matched."""
 _NEWTON_STEPS = 4
 
 Trees = tuple[CalibrationTree, ...]
 
 
 @dataclass(frozen=True)
-class HonestModel:
-    """Trees of one split that hold the line and effects of single values, those grown after them, what was tried."""
+class CrossFittedModel:
+    """Trees of one split that hold the offsets, the trees grown after them, and the trace of what was tried."""
 
-    effects: Trees
+    offsets: Trees
     grown: Trees
     trace: FitTrace
 
     @property
     def trees(self) -> Trees:
         """All of them, in their order."""
-        return self.effects + self.grown
+        return self.offsets + self.grown
 
 
-def boost_honest(
+def fit_cross_fitted(
     cells: Cells,
     ordered: tuple[bool, ...],
-    options: HonestOptions,
+    options: BoostingOptions,
     n_threads: int,
-    on_round: Callable[[int], None] = lambda _: None,
+    on_round: OnRound = lambda _: None,
     usable: Sequence[int] | None = None,
     *,
-    whole: bool = False,
-) -> HonestModel:
-    """The honest ensemble, its steps averaged over folds; no tree where nothing is to be gained.
+    atomic: bool = False,
+) -> CrossFittedModel:
+    """The cross-fitted ensemble, averaged over folds; no tree where the held-out gain is not significant.
 
     Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
-    all by default. ``whole``: a cell is one row, whatever its mass.
+    all by default. ``atomic``: a cell is one row, whatever its weight.
     """
     if len(cells) > options.most_cells:
         cells = cells.select(np.arange(options.most_cells))
     features = range(len(ordered)) if usable is None else usable
-    parts = parts_of(cells, ordered, features, options.n_folds, options.seed, whole=whole)
-    found = best_ensembles(parts, options, n_threads, on_round)
-    trust = held_out_gain(parts, parts.log_odds, found.best.held_out).trust
+    rows = split_cells(cells, ordered, features, options.n_folds, options.seed, atomic=atomic)
+    found = best_ensembles(rows, options, n_threads, on_round)
+    shrinkage = held_out_gain(rows, rows.log_odds, found.best.held_out).shrinkage
     rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
     trace = FitTrace("log loss, held out", (), rounds)
-    if trust == 0.0:
-        return HonestModel(_line_alone(parts, cells), (), trace)
-    return _mean_of_folds(found, trust, parts, cells, options, trace)
+    if shrinkage == 0.0:
+        return CrossFittedModel(_recalibration_alone(rows, cells), (), trace)
+    return _mean_of_folds(found, shrinkage, rows, cells, options, trace)
 
 
-def _line_alone(parts: Parts, cells: Cells) -> Trees:
-    """Where trees are not trusted, a line in the log-odds may still be told from chance: it has two numbers only."""
-    sure = line_beyond_chance(parts)
-    if sure is None:
+def _recalibration_alone(rows: BinnedRows, cells: Cells) -> Trees:
+    """Where trees are not significant a logit recalibration may still be: it has two parameters only."""
+    found = significant_fit(rows)
+    if found is None:
         return ()
-    return tuple(with_sums(cells, effect_trees((0,), sure.trust * sure.steps, 0.0, parts)))
+    return tuple(with_sums(cells, offset_trees((0,), found.shrinkage * found.steps, 0.0, rows)))
 
 
 def _mean_of_folds(
-    found: Ensembles, trust: float, parts: Parts, cells: Cells, options: HonestOptions, trace: FitTrace
-) -> HonestModel:
+    found: Ensembles, shrinkage: float, rows: BinnedRows, cells: Cells, options: BoostingOptions, trace: FitTrace
+) -> CrossFittedModel:
     """The mean of the folds' log-odds, with the first tree moved so that the mean prediction is that of the folds.
 
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels.
     """
-    best, factor = found.best, trust / options.n_folds
-    n_trees = min(round(best.n_trees * options.overshoot), best.n_rounds)
+    best, factor = found.best, shrinkage / options.n_folds
+    n_trees = options.trees_of_mean(best.n_trees, best.n_rounds)
     folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
     grown = tuple(tree for trees in folds for tree in trees)
-    effects = _effects_on_all(found.start, trust, parts, grown) if found.start is not None else ()
-    codes = parts.codes[:_RECENTRE_ON]
-    n_codes = np.diff(parts.offset).tolist()
-    steps = np.array([options.n_folds * summed_steps(trees, codes, n_codes) for trees in folds])
+    offsets = _offsets_on_all(found.start, shrinkage, rows, grown) if found.start is not None else ()
+    codes = rows.codes[:_RECENTRE_ON]
+    steps = np.array([options.n_folds * summed_steps(trees, codes, rows.n_codes) for trees in folds])
     if found.start is not None:
         for fold, step in enumerate(steps):
-            step += trust * found.start.step_of(fold, codes, parts.offset)
-    total = summed_steps(effects + grown, codes, n_codes)
-    centre = _centre(parts.log_odds[: len(codes)], parts.count[: len(codes)], steps, total)
-    if effects:
-        return HonestModel(tuple(with_sums(cells, (effects[0].shifted(centre), *effects[1:]))), grown, trace)
-    return HonestModel((), (grown[0].shifted(centre), *grown[1:]), trace)
+            step += shrinkage * found.start.step_of(fold, codes, rows.offset)
+    total = summed_steps(offsets + grown, codes, rows.n_codes)
+    centre = _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
+    if offsets:
+        return CrossFittedModel(tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown, trace)
+    return CrossFittedModel((), (grown[0].shifted(centre), *grown[1:]), trace)
 
 
-def _effects_on_all(effects: Effects, trust: float, parts: Parts, grown: Trees) -> Trees:
-    """What was said before the trees, fitted on all rows beside them."""
-    steps, constant = refitted(effects, parts, summed_steps(grown, parts.codes, np.diff(parts.offset).tolist()))
-    return effect_trees(effects.features, trust * steps, trust * constant, parts)
+def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown: Trees) -> Trees:
+    """The offsets fitted on all rows beside the trees."""
+    steps, constant = refitted(offsets, rows, summed_steps(grown, rows.codes, rows.n_codes))
+    return offset_trees(offsets.features, shrinkage * steps, shrinkage * constant, rows)
 
 
-def _centre(start: FloatArray, count: FloatArray, steps: FloatArray, total: FloatArray) -> float:
+def _centre(start: FloatArray, weight: FloatArray, steps: FloatArray, total: FloatArray) -> float:
     """What must be added to the log-odds ``start + total`` for the mean prediction of ``start + steps``."""
-    target = float(np.sum(count * sigmoid(start + steps).mean(axis=0)))
+    target = float(np.sum(weight * sigmoid(start + steps).mean(axis=0)))
     centre = 0.0
     for _ in range(_NEWTON_STEPS):
         q = sigmoid(start + total + centre)
-        centre += (target - float(np.sum(count * q))) / float(np.sum(count * q * (1.0 - q)))
+        centre += (target - float(np.sum(weight * q))) / float(np.sum(weight * q * (1.0 - q)))
     return centre

@@ -1,4 +1,4 @@
-"""Cells thinned at random into folds and halves, as their rows would be: honest growth on aggregated data."""
+"""Cells split at random into folds and halves, as their rows would be, so that aggregated data train like rows."""
 
 from dataclasses import dataclass
 
@@ -38,8 +38,8 @@ _TAIL_LOW = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.7544
 
 
 @dataclass(frozen=True)
-class Thinned:
-    """Parts of cells: the cell each comes from, its fold, its mass and its positives."""
+class CellParts:
+    """BinnedRows of cells: the cell each comes from, its fold, its weight and its positives."""
 
     cell: npt.NDArray[np.int64]
     fold: npt.NDArray[np.uint8]
@@ -67,18 +67,18 @@ def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
     """How much of ``amount`` units falls into the first of two random halves.
 
     Whole units are drawn one by one up to 62 (binomial), beyond that by the normal limit; what is left after the
-    whole units goes with the first of them, so that a row of weight 1.5 is not judged by half of itself.
+    atomic units goes with the first of them, so that a row of weight 1.5 is not evaluated on half of itself.
     """
     bits = random_bits(seed, i, stream)
-    whole = int(amount + 1e-9)
-    rest = max(amount - whole, 0.0)
-    goes_with = np.uint64(0) if whole else np.uint64(63)
+    atomic = int(amount + 1e-9)
+    rest = max(amount - atomic, 0.0)
+    goes_with = np.uint64(0) if atomic else np.uint64(63)
     taken = rest if (bits >> goes_with) & np.uint64(1) else 0.0
-    if whole <= 62:
-        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
+    if atomic <= 62:
+        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(atomic)) - np.uint64(1)))
     uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
-    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * _normal_quantile(uniform)))
-    return taken + min(max(draw, 0.0), float(whole))
+    draw = float(np.rint(0.5 * atomic + 0.5 * np.sqrt(float(atomic)) * _normal_quantile(uniform)))
+    return taken + min(max(draw, 0.0), float(atomic))
 
 
 @kernel
@@ -101,22 +101,22 @@ def _normal_quantile(u: float) -> float:
 
 
 @kernel
-def _thin_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
+def _split_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
     """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
 
-    What is left after the whole units goes with the first of them.
+    What is left after the atomic units goes with the first of them.
     """
     out[:] = 0.0
-    whole = int(amount + 1e-9)
-    rest = max(amount - whole, 0.0)
+    atomic = int(amount + 1e-9)
+    rest = max(amount - atomic, 0.0)
     if rest > 1e-9:
-        goes_with = stream + 2 if whole else stream + 1
+        goes_with = stream + 2 if atomic else stream + 1
         out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
-    if whole <= 64:
-        for unit in range(whole):
+    if atomic <= 64:
+        for unit in range(atomic):
             out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
         return
-    left = float(whole)
+    left = float(atomic)
     for fold in range(n_folds - 1):
         share = 1.0 / (n_folds - fold)
         uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
@@ -128,7 +128,7 @@ def _thin_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: i
 
 
 @kernel
-def _thin(
+def _split(
     count: FloatArray, label: FloatArray, n_folds: int, seed: np.uint64
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], FloatArray, FloatArray]:
     size = 0
@@ -142,14 +142,14 @@ def _thin(
     negatives = np.empty(n_folds)
     n = 0
     for i in range(len(count)):
-        _thin_amount(label[i], n_folds, seed, i, 0, positives)
-        _thin_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
+        _split_amount(label[i], n_folds, seed, i, 0, positives)
+        _split_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
         for f in range(n_folds):
-            mass = positives[f] + negatives[f]
-            if mass > 1e-9:
+            weight = positives[f] + negatives[f]
+            if weight > 1e-9:
                 cell[n] = i
                 fold[n] = f
-                part_count[n] = mass
+                part_count[n] = weight
                 part_label[n] = positives[f]
                 n += 1
     return cell[:n].copy(), fold[:n].copy(), part_count[:n].copy(), part_label[:n].copy()
@@ -163,13 +163,15 @@ def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64) -> npt.NDArray[
     return fold
 
 
-def thin(count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, whole: bool = False) -> Thinned:
-    """Spread the rows of each cell at random over ``n_folds`` folds; ``whole`` cells, if each is one row.
+def split_into_folds(
+    count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, atomic: bool = False
+) -> CellParts:
+    """Split the rows of each cell at random into ``n_folds`` folds; ``atomic`` cells are one row each.
 
-    A mass of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in canonical
-    order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
+    A weight of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in
+    canonical order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
     """
     start = np.random.SeedSequence([seed, n_folds]).generate_state(1, np.uint64)[0]
-    if whole:
-        return Thinned(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
-    return Thinned(*_thin(count, label, n_folds, start))
+    if atomic:
+        return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
+    return CellParts(*_split(count, label, n_folds, start))

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
-from mbct.training.histogram import GradientArray, add_rows, subtract
+from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.histogram import GradientArray, add_rows, gradients, subtract
 from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
 from mbct.validation import FloatArray
 
@@ -16,18 +17,20 @@ STEP_LIMIT = 4.0
 """No leaf moves the log-odds by more than this before the rate is applied."""
 
 
-class HonestGrowth(NamedTuple):
-    """Leaves, shrinkage τ to the parent, least curvature of a child, rate η; ``honest`` ranks by cross-fitted gain.
+class TreeOptions(NamedTuple):
+    """How one tree grows: leaves, shrinkage τ to the parent, least curvature of a child, learning rate η.
+
+    ``cross_fitted``: features are ranked by their gain on the half of the rows that did not choose the cut.
 
     ``free_values``: numbers of at most so many values are cut at a threshold or, where that gains more, into any two
     sets: days, hours and codes of regions are numbers by their type, but what happens need not follow their order.
     """
 
     max_leaves: int = 15
-    tau: float = 10.0
+    parent_shrinkage: float = 10.0
     min_curvature: float = 3.0
     rate: float = 0.1
-    honest: bool = True
+    cross_fitted: bool = True
     free_values: int = 32
 
 
@@ -79,7 +82,7 @@ def _allocate(n_nodes: int, n_codes: int) -> _Nodes:
 
 
 @kernel
-def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growth: HonestGrowth) -> None:
+def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growth: TreeOptions) -> None:
     """Step of a node, its steps without each half, and its gain unsplit, from the histogram of any one feature."""
     g = np.zeros(2)
     h = np.zeros(2)
@@ -88,16 +91,16 @@ def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growt
             g[half] += histogram[c, 2 * half]
             h[half] += histogram[c, 2 * half + 1]
     above = nodes.step[parent] if parent >= 0 else 0.0
-    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.tau)
+    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.parent_shrinkage)
     nodes.step[node] = step
     nodes.curvature[node] = h[0] + h[1]
-    if not growth.honest:
+    if not growth.cross_fitted:
         nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], growth.rate)
         return
     nodes.gain[node] = 0.0
     for half in range(2):
         above_half = nodes.half_step[parent, half] if parent >= 0 else 0.0
-        k = shrunk_step(g[half], h[half], above_half, growth.tau)
+        k = shrunk_step(g[half], h[half], above_half, growth.parent_shrinkage)
         nodes.half_step[node, half] = k
         nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], growth.rate)
 
@@ -109,17 +112,17 @@ def _consider(
     feature: int,
     by_order: bool,
     histogram: FloatArray,
-    growth: HonestGrowth,
+    growth: TreeOptions,
     scratch: npt.NDArray[np.uint8],
 ) -> None:
     """Keep the best cut of one feature, at a threshold or into any two sets, where it beats the node's best so far."""
     score = search_feature(
         histogram,
         by_order,
-        growth.honest,
+        growth.cross_fitted,
         nodes.step[node],
         nodes.half_step[node],
-        growth.tau,
+        growth.parent_shrinkage,
         growth.min_curvature,
         growth.rate,
         scratch,
@@ -141,7 +144,7 @@ def _search(
     features: npt.NDArray[np.int64],
     offset: npt.NDArray[np.int64],
     ordered: npt.NDArray[np.bool_],
-    growth: HonestGrowth,
+    growth: TreeOptions,
     scratch: npt.NDArray[np.uint8],
 ) -> None:
     """Best feature and cut of a node."""
@@ -190,19 +193,37 @@ def _partition(
     return int(write)
 
 
+def grow_tree(
+    rows: BinnedRows,
+    train_rows: RowNumbers,
+    features: npt.NDArray[np.int64],
+    log_odds: FloatArray,
+    label: FloatArray,
+    gradient: GradientArray,
+    options: TreeOptions,
+    seed: np.uint64,
+) -> GrownTree:
+    """Grow one tree on some rows at their current log-odds, by the chosen features; ``gradient`` is overwritten.
+
+    Fold growth, joint growth of many classes and distillation all come here.
+    """
+    gradients(train_rows, log_odds, rows.weight, label, seed, options.cross_fitted, rows.atomic, gradient)
+    return _grow(rows.codes, gradient, train_rows, rows.offset, rows.ordered, features, options)
+
+
 @kernel
-def grow_honest(
+def _grow(
     codes: CodeMatrix,
     gradient: GradientArray,
-    grown_on: npt.NDArray[np.int32],
+    train_rows: RowNumbers,
     offset: npt.NDArray[np.int64],
     ordered: npt.NDArray[np.bool_],
     features: npt.NDArray[np.int64],
-    growth: HonestGrowth,
+    growth: TreeOptions,
 ) -> GrownTree:
-    """Grow one tree on the rows ``grown_on`` by the chosen ``features``, always splitting the leaf that gains most."""
+    """One tree, always splitting the leaf that gains most."""
     max_leaves = growth.max_leaves
-    rows = grown_on.copy()
+    rows = train_rows.copy()
     widest = 0
     for j in range(len(offset) - 1):
         widest = max(widest, offset[j + 1] - offset[j])
@@ -220,7 +241,7 @@ def grow_honest(
     n_leaves = 1
     while n_leaves < max_leaves:
         node = _most_promising(nodes, n_nodes)
-        if node < 0 or (not growth.honest and nodes.score[node] <= 0.0):
+        if node < 0 or (not growth.cross_fitted and nodes.score[node] <= 0.0):
             break
         middle = _partition(nodes, node, codes, rows, buffer)
         left, right = n_nodes, n_nodes + 1
@@ -280,7 +301,7 @@ def settle_rows(
     tree: GrownTree,
     step: FloatArray,
     gradient: GradientArray,
-    count: FloatArray,
+    weight: FloatArray,
     label: FloatArray,
     log_odds: FloatArray,
 ) -> FloatArray:
@@ -292,16 +313,16 @@ def settle_rows(
     sums = np.zeros((n_nodes, 3))
     for node in range(n_nodes - 1, -1, -1):
         if tree.feature[node] < 0:
-            mass = 0.0
+            total = 0.0
             positives = 0.0
             predicted = 0.0
             for t in range(tree.begin[node], tree.end[node]):
                 i = np.uint64(tree.rows[t])
-                mass += count[i]
+                total += weight[i]
                 positives += label[i]
                 predicted += label[i] - gradient[i, 0] - gradient[i, 2]
                 log_odds[i] += step[node]
-            sums[node, 0], sums[node, 1], sums[node, 2] = mass, positives, predicted
+            sums[node, 0], sums[node, 1], sums[node, 2] = total, positives, predicted
         else:
             left = tree.table[tree.table_start[node] : _table_end(tree, node)].max() - 1
             sums[node] = sums[left] + sums[left + 1]

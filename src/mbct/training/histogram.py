@@ -1,7 +1,7 @@
-"""Gradients and their histograms for honest growth: every row's gradient is held apart by a random half.
+"""Gradients and their histograms: every row's gradient is kept apart by a random half of the rows.
 
 At prediction q the log loss has gradient G = Σw(y − q) and curvature H = Σw·q(1 − q) in the log-odds. Both are kept
-for two random halves of the rows, four numbers in all, so that a split chosen on one half can be judged on the other.
+for two random halves of the rows, four numbers in all, so that a split chosen on one half is evaluated on the other.
 """
 
 import numpy as np
@@ -23,33 +23,33 @@ _EMPTY = 1e-6
 def gradients(
     rows: npt.NDArray[np.int32],
     log_odds: FloatArray,
-    count: FloatArray,
+    weight: FloatArray,
     label: FloatArray,
     seed: np.uint64,
-    honest: bool,
-    whole: bool,
+    cross_fitted: bool,
+    atomic: bool,
     out: GradientArray,
 ) -> None:
-    """Gradient and curvature of the rows (or parts of cells), their units thrown into two halves afresh.
+    """Gradient and curvature of the rows (or parts of cells), split into two random halves.
 
-    A single row takes the short way, as does one that is ``whole``, whatever its mass. Without ``honest`` everything
-    lies in the first half.
+    A part of several rows is split row by row, unless it is ``atomic``. Without ``cross_fitted`` everything lies in
+    the first half.
     """
     for i in rows:
         small = np.exp(-abs(log_odds[i]))
         q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
         curvature = q * (1.0 - q)
-        if honest and (whole or count[i] == 1.0):
+        if cross_fitted and (atomic or weight[i] == 1.0):
             half = int(random_bits(seed, i, 0) >> np.uint64(63))
-            out[i, 2 * half] = label[i] - count[i] * q
-            out[i, 2 * half + 1] = count[i] * curvature
+            out[i, 2 * half] = label[i] - weight[i] * q
+            out[i, 2 * half + 1] = weight[i] * curvature
             out[i, 2 - 2 * half] = 0.0
             out[i, 3 - 2 * half] = 0.0
             continue
         positives = label[i]
-        negatives = count[i] - label[i]
-        first_positives = half_of(positives, seed, i, 0) if honest else positives
-        first_negatives = half_of(negatives, seed, i, 1) if honest else negatives
+        negatives = weight[i] - label[i]
+        first_positives = half_of(positives, seed, i, 0) if cross_fitted else positives
+        first_negatives = half_of(negatives, seed, i, 1) if cross_fitted else negatives
         second_positives = positives - first_positives
         second_negatives = negatives - first_negatives
         first = first_positives + first_negatives

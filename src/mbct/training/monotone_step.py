@@ -1,7 +1,7 @@
-"""A rising step of the score: the part of an order-keeping model that looks at the score alone.
+"""A monotone step of the score: the part of a rank-preserving model that looks at the score alone.
 
 Inside a bin of the score every prediction moves by one step on the log-odds, so their order is kept; from bin to bin it
-is kept if and only if the steps do not fall. Such a map can spread scores, never push them together.
+is kept if and only if the steps do not fall. Such a map can spread scores apart, never push them together.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ _MOST_BINS = 32
 """Bins of the step: as many as a compact tree has leaves."""
 
 
-def rising_tree(cells: Cells, trees: tuple[CalibrationTree, ...]) -> CalibrationTree | None:
-    """One tree on the score whose steps are the best non-falling ones to those of ``trees``; None where all are one.
+def monotone_tree(cells: Cells, trees: tuple[CalibrationTree, ...]) -> CalibrationTree | None:
+    """One tree on the score whose steps are the isotonic fit to those of ``trees``; None where all rows share one bin.
 
     ``trees`` must look at the score alone, the first feature.
     """
@@ -43,15 +43,15 @@ def _blocks(weight: FloatArray, step: FloatArray) -> npt.NDArray[np.int64]:
     lowest = float(step.min()) - 1.0
     starts = pooled_blocks(weight, weight * (step - lowest))
     while len(starts) > _MOST_BINS:
-        mass = np.add.reduceat(weight, starts)
-        mean = np.add.reduceat(weight * step, starts) / mass
-        cost = mass[1:] * mass[:-1] / (mass[1:] + mass[:-1]) * np.diff(mean) ** 2
+        total = np.add.reduceat(weight, starts)
+        mean = np.add.reduceat(weight * step, starts) / total
+        cost = total[1:] * total[:-1] / (total[1:] + total[:-1]) * np.diff(mean) ** 2
         starts = np.delete(starts, 1 + int(np.argmin(cost)))
     return starts
 
 
 def _tree(cells: Cells, block: npt.NDArray[np.int64], step: FloatArray) -> CalibrationTree:
-    """A root with one child for each block; unseen scores do not exist, the last two codes stop at the root."""
+    """A root with one child for each block; unseen scores do not exist, the last two codes stay at the root."""
     table = (block + 1).astype(np.int32)
     table[-2:] = STOP
     feature = np.full(len(step) + 1, -1, dtype=np.int32)

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from mbct.errors import ParameterError
-from mbct.training.grower import HonestGrowth
+from mbct.training.grower import TreeOptions
 
 
 @dataclass(frozen=True)
-class HonestOptions:
+class BoostingOptions:
     """The recipe's constants; each was chosen for robustness over many data sets, not tuned to one.
 
     ``leaves``: tree sizes to climb, each only while the held-out loss of the one before still falls after 10/rate
@@ -18,10 +18,10 @@ class HonestOptions:
     ``free_values``: numbers of at most so many values may be cut into any two sets of them.
     ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above and 0.4 above ``large_data`` rows: the more rows, the less a
     small rate buys, and each doubling halves the time. ``patience``: rounds without progress after which growth ends;
-    None: 40 up to ``small_data`` rows, where rounds are cheap and the held-out loss is noisy, 20 above. ``overshoot``:
-    the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger data are thinned to
-    this many cells at random, so that time stays in hand. ``distilled``: whether size "auto" says the ensemble again in
-    few trees.
+    None: 40 up to ``small_data`` rows, where rounds are cheap and the held-out loss is noisy, 20 above.
+    ``tree_multiplier``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
+    data are thinned to this many cells at random, to bound training time. ``distilled``: whether model size "auto"
+    compresses the ensemble into few trees.
     """
 
     max_trees: int = 600
@@ -29,14 +29,14 @@ class HonestOptions:
     small_leaves: int = 5
     much_more: float = 1.1
     rate: float | None = None
-    tau: float = 10.0
+    parent_shrinkage: float = 10.0
     min_curvature: float = 3.0
     feature_share: float = 0.6
     free_values: int = 32
     n_folds: int = 5
     patience: int | None = None
     short_ensemble: int = 200
-    overshoot: float = 2.0
+    tree_multiplier: float = 2.0
     small_data: float = 100_000
     large_data: float = 500_000
     most_cells: int = 2_000_000
@@ -45,7 +45,7 @@ class HonestOptions:
 
     def __post_init__(self) -> None:
         if self.n_folds < 2:
-            raise ParameterError(f"n_folds={self.n_folds!r} must be at least 2: one part must be left out")
+            raise ParameterError(f"n_folds={self.n_folds!r} must be at least 2: one fold must be held out")
         if self.max_trees < 1:
             raise ParameterError(f"max_trees={self.max_trees!r} must be at least 1")
         if self.rate is not None and not 0.0 < self.rate <= 1.0:
@@ -53,23 +53,28 @@ class HonestOptions:
         if not 0.0 < self.feature_share <= 1.0:
             raise ParameterError(f"feature_share={self.feature_share!r} must lie above 0 and at most at 1")
 
-    def rate_for(self, n_rows: float) -> float:
+    def rate_for(self, weight: float) -> float:
         """Learning rate on so many rows."""
         if self.rate is not None:
             return self.rate
-        return 0.1 if n_rows <= self.small_data else 0.2 if n_rows <= self.large_data else 0.4
+        return 0.1 if weight <= self.small_data else 0.2 if weight <= self.large_data else 0.4
 
-    def patience_for(self, n_rows: float) -> int:
+    def patience_for(self, weight: float) -> int:
         """Rounds without progress after which growth on so many rows ends."""
         if self.patience is not None:
             return self.patience
-        return 40 if n_rows <= self.small_data else 20
+        return 40 if weight <= self.small_data else 20
 
-    def look_after(self, n_rows: float) -> int:
+    def look_after(self, weight: float) -> int:
         """Rounds after which a loss that still falls asks for larger trees."""
-        return round(10.0 / self.rate_for(n_rows))
+        return round(10.0 / self.rate_for(weight))
 
-    def growth(self, max_leaves: int, n_rows: float, *, honest: bool = True) -> HonestGrowth:
-        """Growth of one tree with that many leaves on so many rows; sets of values only where other rows judge them."""
-        free_values = self.free_values if honest else 0
-        return HonestGrowth(max_leaves, self.tau, self.min_curvature, self.rate_for(n_rows), honest, free_values)
+    def trees_of_mean(self, n_trees: int, n_rounds: int) -> int:
+        """Trees that the mean of the folds keeps, of those that were grown."""
+        return min(round(n_trees * self.tree_multiplier), n_rounds)
+
+    def tree(self, max_leaves: int, weight: float, *, cross_fitted: bool = True) -> TreeOptions:
+        """Growth of one tree with that many leaves; sets of values are tried only where other rows evaluate them."""
+        free_values = self.free_values if cross_fitted else 0
+        rate = self.rate_for(weight)
+        return TreeOptions(max_leaves, self.parent_shrinkage, self.min_curvature, rate, cross_fitted, free_values)

@@ -1,4 +1,4 @@
-"""Search for an honest split: the cut comes from all rows, the feature is ranked by what its cut gains on other rows.
+"""Search for a split: the cut comes from all rows, the feature is ranked by what such a cut gains on other rows.
 
 A node's step on the log-odds is shrunk to its parent's, k = (G + τ·k_parent)/(H + τ). Applying it at rate η gains
 η·k·G − ½·η²·k²·H in log-likelihood. Ranking features by the gain on the rows that chose the cut rewards features with
@@ -16,9 +16,9 @@ _TIE = 1e-11
 
 
 @kernel
-def shrunk_step(g: float, h: float, parent: float, tau: float) -> float:
+def shrunk_step(g: float, h: float, parent: float, parent_shrinkage: float) -> float:
     """K = (G + τ·k_parent)/(H + τ)."""
-    return (g + tau * parent) / (h + tau)
+    return (g + parent_shrinkage * parent) / (h + parent_shrinkage)
 
 
 @kernel
@@ -34,11 +34,13 @@ def clearly_above(value: float, other: float) -> bool:
 
 
 @kernel
-def value_order(g: FloatArray, h: FloatArray, tau: float, ordered: bool) -> tuple[npt.NDArray[np.int64], FloatArray]:
+def value_order(
+    g: FloatArray, h: FloatArray, parent_shrinkage: float, ordered: bool
+) -> tuple[npt.NDArray[np.int64], FloatArray]:
     """Order in which values are cut, and their keys: codes as they are, or values by G/(H + τ)."""
     if ordered:
         return np.arange(len(g)), np.arange(len(g)).astype(np.float64)
-    key = g / (h + tau)
+    key = g / (h + parent_shrinkage)
     return np.argsort(key), key
 
 
@@ -49,7 +51,7 @@ def best_cut(
     order: npt.NDArray[np.int64],
     key: FloatArray,
     parent: float,
-    tau: float,
+    parent_shrinkage: float,
     min_curvature: float,
     rate: float,
 ) -> tuple[int, float, float, float]:
@@ -77,8 +79,8 @@ def best_cut(
         if after - here <= _TIE * (abs(here) + abs(after)):
             continue
         g_right = g_all - g_left
-        left = shrunk_step(g_left, h_left, parent, tau)
-        right = shrunk_step(g_right, h_right, parent, tau)
+        left = shrunk_step(g_left, h_left, parent, parent_shrinkage)
+        right = shrunk_step(g_right, h_right, parent, parent_shrinkage)
         gain = gain_of(left, g_left, h_left, rate) + gain_of(right, g_right, h_right, rate)
         if position < 0 or clearly_above(gain, best):
             best, position, k_left, k_right = gain, t, left, right
@@ -92,7 +94,7 @@ def _gain_on_other_half(
     half: int,
     ordered: bool,
     parent: float,
-    tau: float,
+    parent_shrinkage: float,
     min_curvature: float,
     rate: float,
 ) -> float:
@@ -102,8 +104,8 @@ def _gain_on_other_half(
     for t in range(len(active)):
         g[t] = histogram[active[t], 2 * half]
         h[t] = histogram[active[t], 2 * half + 1]
-    order, key = value_order(g, h, tau, ordered)
-    position, left, right, _ = best_cut(g, h, order, key, parent, tau, 0.5 * min_curvature, rate)
+    order, key = value_order(g, h, parent_shrinkage, ordered)
+    position, left, right, _ = best_cut(g, h, order, key, parent, parent_shrinkage, 0.5 * min_curvature, rate)
     other = 1 - half
     gain = 0.0
     for t in range(len(active)):
@@ -117,10 +119,10 @@ def _gain_on_other_half(
 def search_feature(
     histogram: FloatArray,
     ordered: bool,
-    honest: bool,
+    cross_fitted: bool,
     step: float,
     half_step: FloatArray,
-    tau: float,
+    parent_shrinkage: float,
     min_curvature: float,
     rate: float,
     side: npt.NDArray[np.uint8],
@@ -128,7 +130,7 @@ def search_feature(
     """Score of the best cut of one feature in one node, which side each code takes written to ``side``.
 
     ``side``: 0 left, 1 right, 2 neither. A known value that no row of the node has goes where most rows go (or, of a
-    number, with its neighbours), so that later splits reach it; a missing or unseen one then stops at the node.
+    number, with its neighbours), so that later splits reach it; a missing or unseen one then stays at the node.
     """
     n_codes = len(histogram)
     active = np.empty(n_codes, np.int64)
@@ -145,8 +147,8 @@ def search_feature(
     for t in range(n_active):
         g[t] = histogram[active[t], 0] + histogram[active[t], 2]
         h[t] = histogram[active[t], 1] + histogram[active[t], 3]
-    order, key = value_order(g, h, tau, ordered)
-    position, _, _, score = best_cut(g, h, order, key, step, tau, min_curvature, rate)
+    order, key = value_order(g, h, parent_shrinkage, ordered)
+    position, _, _, score = best_cut(g, h, order, key, step, parent_shrinkage, min_curvature, rate)
     if position < 0:
         return NO_SPLIT
     h_left = 0.0
@@ -160,9 +162,11 @@ def search_feature(
             side[c] = 0 if c <= threshold else 1
     for t in range(n_active):
         side[active[order[t]]] = 0 if t <= position else 1
-    if not honest:
+    if not cross_fitted:
         return score
     crossed = 0.0
     for half in range(2):
-        crossed += _gain_on_other_half(histogram, active, half, ordered, half_step[half], tau, min_curvature, rate)
+        crossed += _gain_on_other_half(
+            histogram, active, half, ordered, half_step[half], parent_shrinkage, min_curvature, rate
+        )
     return crossed

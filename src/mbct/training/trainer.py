@@ -1,4 +1,4 @@
-"""The default preset from cells to the trees that are shipped: honest growth, order, sampling and size."""
+"""The default preset from cells to the trees that are shipped: cross-fitting, rank preservation, sampling and size."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,33 +12,36 @@ from mbct.model.masks import summed_steps
 from mbct.model.trace import FitTrace
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
-from mbct.training.binned_rows import copies_in
+from mbct.training.binned_rows import duplicates_in
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DistilOptions, distil, is_compact, smaller_than
-from mbct.training.fold_mean import HonestModel, boost_honest
-from mbct.training.monotone_step import rising_tree
+from mbct.training.distillation import COMPACT, DistillationOptions, distill, is_compact, smaller_than
+from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
+from mbct.training.monotone_step import monotone_tree
 from mbct.training.offsets import strongest
-from mbct.training.options import HonestOptions
+from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 
-Order = Literal["free", "within-bin", "preserve"]
-Size = Literal["auto", "full", "compact"]
+RankPreservation = Literal["free", "within-bin", "preserve"]
+ModelSize = Literal["auto", "full", "compact"]
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What the model must keep to beside being right.
+class Constraints:
+    """What the model must satisfy beside being accurate.
 
-    ``order``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or "preserve" (all rows
-    do). ``negative_sampling_rate``: share of the negatives that the data still hold.
+    ``rank_preservation``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or
+    "preserve" (all rows do). ``negative_sampling_rate``: share of the negatives that the data still hold.
     """
 
-    size: Size = "auto"
-    order: Order = "free"
+    model_size: ModelSize = "auto"
+    rank_preservation: RankPreservation = "free"
     negative_sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, choices in (("size", get_args(Size)), ("order", get_args(Order))):
+        for name, choices in (
+            ("model_size", get_args(ModelSize)),
+            ("rank_preservation", get_args(RankPreservation)),
+        ):
             if getattr(self, name) not in choices:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
         if not 0.0 < self.negative_sampling_rate <= 1.0:
@@ -49,121 +52,122 @@ class Wishes:
 
 
 @dataclass(frozen=True)
-class Grown:
+class TrainedTrees:
     """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
 
-    ``copies``: the mass that stands for one row. The sums of the trees are divided by it, so that bounds count rows.
+    ``weight_per_row``: the weight that stands for one row. The sums of the trees are divided by it, so that bounds
+    count rows.
     """
 
     trees: tuple[CalibrationTree, ...]
     trace: FitTrace
     fidelity: float
-    copies: float = 1.0
+    weight_per_row: float = 1.0
 
 
-def grow_default(
+def train_default(
     cells: Cells,
     ordered: tuple[bool, ...],
-    options: HonestOptions,
-    wishes: Wishes,
+    options: BoostingOptions,
+    constraints: Constraints,
     n_threads: int,
     advance: Callable[[int], None] = lambda _: None,
-) -> Grown:
-    """Grow the default preset's trees on cells in canonical order; of weighted rows, mass is made to count rows."""
-    copies = copies_in(cells)
-    cells = cells.per(copies.per_row)
-    shift = _sampling_shift(cells, wishes.negative_sampling_rate)
+) -> TrainedTrees:
+    """Train the default preset on cells in canonical order; weights are scaled so that they count rows."""
+    duplicates = duplicates_in(cells)
+    cells = cells.per(duplicates.per_row)
+    shift = _sampling_shift(cells, constraints.negative_sampling_rate)
     start = cells.moved(shift) if shift else cells
-    grower = _Grower(ordered, options, wishes.size, n_threads, advance, whole=not copies.alike)
-    if wishes.order == "free":
-        grown = grower.grow(start, range(len(ordered)))
+    trainer = _Trainer(ordered, options, constraints.model_size, n_threads, advance, atomic=not duplicates.uniform)
+    if constraints.rank_preservation == "free":
+        trained = trainer.train(start, range(len(ordered)))
     else:
-        grown = _grow_in_order(grower, start, wishes.order)
-    constant = shift + float(np.log(wishes.negative_sampling_rate))
-    trees = grown.trees if constant == 0.0 else _moved(grown.trees, constant, start)
-    return replace(grown, trees=trees, copies=copies.per_row)
+        trained = _train_monotone(trainer, start, constraints.rank_preservation)
+    constant = shift + float(np.log(constraints.negative_sampling_rate))
+    trees = trained.trees if constant == 0.0 else _moved(trained.trees, constant, start)
+    return replace(trained, trees=trees, weight_per_row=duplicates.per_row)
 
 
 @dataclass(frozen=True)
-class _Grower:
-    """Honest growth on some of the features, said again in few trees."""
+class _Trainer:
+    """Cross-fitted training on some of the features, then distillation."""
 
     ordered: tuple[bool, ...]
-    options: HonestOptions
-    size: Size
+    options: BoostingOptions
+    model_size: ModelSize
     n_threads: int
     advance: Callable[[int], None]
-    whole: bool
+    atomic: bool
 
-    def grow(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> Grown:
+    def train(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> TrainedTrees:
         """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
         advance = self.advance
-        model = boost_honest(
-            cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable, whole=self.whole
+        model = fit_cross_fitted(
+            cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable, atomic=self.atomic
         )
-        size = "full" if self.size == "auto" and not self.options.distilled else self.size
-        fewer, fidelity = in_fewer(model, cells, self.ordered, size, advance, usable, spare_trees)
-        return Grown(fewer, model.trace, fidelity)
+        size = "full" if self.model_size == "auto" and not self.options.distilled else self.model_size
+        trees, fidelity = distill_ensemble(model, cells, self.ordered, size, advance, usable, spare_trees)
+        return TrainedTrees(trees, model.trace, fidelity)
 
 
-def in_fewer(
-    model: HonestModel,
+def distill_ensemble(
+    model: CrossFittedModel,
     cells: Cells,
     ordered: tuple[bool, ...],
-    size: Size,
+    model_size: ModelSize,
     advance: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
     spare_trees: int = 0,
 ) -> tuple[tuple[CalibrationTree, ...], float]:
-    """The ensemble said again as ``size`` asks, and the share of its correction that is kept.
+    """The ensemble compressed as ``model_size`` asks, and the share of its correction that is kept.
 
-    What was said before the trees is few trees already and stays as it is; a compact model keeps the strongest of it.
+    Offsets are few trees already and stay as they are; a compact model keeps the strongest of them.
     """
-    options = _distillation(model, size, spare_trees)
+    options = _distillation(model, model_size, spare_trees)
     if options is None:
         return model.trees, 1.0
-    kept = model.effects
-    if size == "compact":
+    kept = model.offsets
+    if model_size == "compact":
         most = options.stages[-1]
-        kept = strongest(model.effects, most // 2, options.growth.max_leaves)
+        kept = strongest(model.offsets, most // 2, options.growth.max_leaves)
         options = replace(options, stages=(most - len(kept),))
 
     def total_step(codes: CodeMatrix) -> FloatArray:
         return summed_steps(model.trees, codes, cells.n_codes)
 
-    distilled = distil(cells, ordered, total_step, options, advance, usable, kept)
+    distilled = distill(cells, ordered, total_step, options, advance, usable, kept)
     if distilled.fidelity >= options.least_fidelity:
         return distilled.trees, distilled.fidelity
     return model.trees, 1.0
 
 
-def _distillation(model: HonestModel, size: Size, spare_trees: int) -> DistilOptions | None:
-    """How to say an ensemble again; None keeps it as it is."""
+def _distillation(model: CrossFittedModel, model_size: ModelSize, spare_trees: int) -> DistillationOptions | None:
+    """How to compress an ensemble; None keeps it as it is."""
     most = COMPACT.stages[-1] - spare_trees
-    if size == "full" or not model.trees:
+    if model_size == "full" or not model.trees:
         return None
-    if size == "compact":
+    if model_size == "compact":
         return None if is_compact(model.trees, most) else replace(COMPACT, stages=(most,))
     return None if len(model.grown) <= most else smaller_than(sum(len(tree.leaves) for tree in model.grown))
 
 
-def _grow_in_order(grower: _Grower, cells: Cells, order: Order) -> Grown:
-    """First a rising step of the score alone; for "within-bin" then trees that do not look at the score."""
-    full = replace(grower, size="full")
-    alone = full.grow(cells, (0,))
-    first = rising_tree(cells, alone.trees) if alone.trees else None
+def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:
+    """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
+    full = replace(trainer, model_size="full")
+    alone = full.train(cells, (0,))
+    first = monotone_tree(cells, alone.trees) if alone.trees else None
     trees = () if first is None else (first,)
-    if order == "preserve" or len(grower.ordered) < 2:
-        return Grown(trees, alone.trace, 1.0)
-    others = grower.grow(
-        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(grower.ordered)), len(trees)
+    if rank_preservation == "preserve" or len(trainer.ordered) < 2:
+        return TrainedTrees(trees, alone.trace, 1.0)
+    others = trainer.train(
+        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(trainer.ordered)), len(trees)
     )
     rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
-    return Grown(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
+    return TrainedTrees(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
 
 
 def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
-    """Where the scores stand among sampled rows: 0 if they were learnt there, −log r if they mean the population.
+    """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
 
     Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
     """

@@ -1,10 +1,10 @@
-"""Effects of single values: before any tree, every value of a category gets a step of its own, shrunk as the data ask.
+"""Per-value offsets: before any tree, every value of a category gets a step of its own, shrunk as the data ask.
 
-Where a category has hundreds of values, each with a bias of its own, trees of two children find them slowly and one by
-one. Here all values of all categories are fitted jointly, as random effects. The steps of a feature are drawn from a
+Where a category has hundreds of values, each with a bias of its own, binary trees find them slowly and one by one. Here
+all values of all categories are fitted jointly, as random effects. The steps of a feature are drawn from a
 mixture of normal distributions around zero, of spreads 0 to 1.6, whose weights follow from the steps themselves
 (empirical Bayes, by EM): where most values are right and few are wrong, the right ones are left alone and the wrong
-ones are hardly shrunk. A category that tells nothing has all weight on spread 0 and no step.
+ones are hardly shrunk. An uninformative category has all weight on spread 0 and no step.
 """
 
 from collections.abc import Sequence
@@ -12,43 +12,42 @@ from concurrent.futures import Executor
 
 import numpy as np
 
-from mbct.training.binned_rows import Parts, RowNumbers
+from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.evidence import LEAST_OFFSET_PROGRESS
 from mbct.training.grower import STEP_LIMIT
 from mbct.training.leaf_values import move, newton_sums
-from mbct.training.offsets import DECIMALS, Effects
+from mbct.training.offsets import DECIMALS, Offsets
 from mbct.validation import FloatArray
 
 _PASSES = 8
 _PASSES_ON_ALL = 2
 _VARIANCES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]) ** 2
 _PRIOR_VALUES = np.array([1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
-"""Values that every spread of the mixture is thought to have been seen with beforehand."""
+"""Pseudo-counts of values with each spread."""
 _EM_PASSES = 30
 _LARGEST_CHANGE = 2.0
 """No pass moves a step by more than this."""
-_LEAST_PROGRESS = 1e-7
-"""Fall of the mean held-out loss for which another pass is worth its time."""
 
 
-class _EffectsFit:
-    """Steps that are fitted on some rows, beside what else has moved the log-odds."""
+class _OffsetsFit:
+    """Steps fitted on some rows, beside what else has moved the log-odds."""
 
-    def __init__(self, parts: Parts, rows: RowNumbers, features: Sequence[int], log_odds: FloatArray):
-        self.parts = parts
+    def __init__(self, rows: BinnedRows, train_rows: RowNumbers, features: Sequence[int], log_odds: FloatArray):
         self.rows = rows
+        self.train_rows = train_rows
         self.features = features
         self.log_odds = log_odds.copy()
-        self.steps = np.zeros(parts.offset[-1])
+        self.steps = np.zeros(rows.offset[-1])
         self.constant = 0.0
         self.weights = {j: np.full(len(_VARIANCES), 1.0 / len(_VARIANCES)) for j in features}
 
     def improve(self) -> None:
         """One pass over all categories."""
-        parts = self.parts
+        rows = self.rows
         for j in self.features:
-            own = slice(parts.offset[j], parts.offset[j + 1])
-            before, value = self.steps[own].copy(), parts.codes[:, j]
-            g, h = newton_sums(self.rows, value, self.log_odds, parts.count, parts.label, len(before))
+            own = slice(rows.offset[j], rows.offset[j + 1])
+            before, value = self.steps[own].copy(), rows.codes[:, j]
+            g, h = newton_sums(self.train_rows, value, self.log_odds, rows.weight, rows.label, len(before))
             if not np.any(h > 0.0):
                 continue  # so few rows that none is left for this fold
             mean, self.weights[j] = posterior_steps(g + h * before, h, self.weights[j])
@@ -80,43 +79,43 @@ def posterior_steps(pull: FloatArray, curvature: FloatArray, weights: FloatArray
     return pull * np.sum(share * scale, axis=1), weights
 
 
-def fit_effects(parts: Parts, n_folds: int, pool: Executor) -> Effects | None:
-    """Effects of the categories that trees may split by, at the pass of the lowest held-out loss.
+def fit_value_offsets(rows: BinnedRows, n_folds: int, pool: Executor) -> Offsets | None:
+    """Offsets of the categories that trees may split by, at the pass of the lowest held-out loss.
 
-    None where there is no category, or where rows left out gain nothing.
+    None where there is no category, or where held-out rows gain nothing.
     """
-    features = tuple(int(j) for j in parts.usable if not parts.ordered[j])
+    features = tuple(int(j) for j in rows.usable if not rows.ordered[j])
     if not features:
         return None
-    fits = [_EffectsFit(parts, parts.rows_but(fold), features, parts.log_odds) for fold in range(n_folds)]
-    base = lowest = parts.held_out_loss([fit.log_odds for fit in fits])
+    fits = [_OffsetsFit(rows, rows.train_rows(fold), features, rows.log_odds) for fold in range(n_folds)]
+    base = lowest = rows.held_out_loss([fit.log_odds for fit in fits])
     best = None
     for number in range(_PASSES):
         list(pool.map(lambda fit: fit.improve(), fits))
-        loss = parts.held_out_loss([fit.log_odds for fit in fits])
+        loss = rows.held_out_loss([fit.log_odds for fit in fits])
         if loss < min(base, lowest):
             steps, constants = tuple(fit.steps.copy() for fit in fits), tuple(fit.constant for fit in fits)
-            best = Effects(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits))
-        if number > 0 and loss > lowest - _LEAST_PROGRESS:
+            best = Offsets(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits))
+        if number > 0 and loss > lowest - LEAST_OFFSET_PROGRESS:
             break
         lowest = min(loss, lowest) if number else loss
     return best
 
 
-def refitted(effects: Effects, parts: Parts, tree_steps: FloatArray) -> tuple[FloatArray, float]:
+def refitted(offsets: Offsets, rows: BinnedRows, tree_steps: FloatArray) -> tuple[FloatArray, float]:
     """Steps and constant: the mean of the folds', those of categories fitted again on all rows beside ``tree_steps``.
 
-    The folds' steps are shrunk as four fifths of the rows ask for; their mean deserves less.
+    The folds' steps are shrunk as four fifths of the rows ask for; their mean needs less shrinkage.
     """
-    steps, constant = np.asarray(np.mean(effects.steps, axis=0)), float(np.mean(effects.constants))
-    categories = [j for j in effects.features if not parts.ordered[j]]
+    steps, constant = np.asarray(np.mean(offsets.steps, axis=0)), float(np.mean(offsets.constants))
+    categories = [j for j in offsets.features if not rows.ordered[j]]
     if not categories:
         return steps, constant
-    fit = _EffectsFit(parts, parts.all_rows, categories, parts.log_odds + tree_steps)
+    fit = _OffsetsFit(rows, rows.all_rows, categories, rows.log_odds + tree_steps)
     fit.steps, fit.constant = np.asarray(np.round(steps, DECIMALS)), constant
     fit.log_odds += constant
-    for j in effects.features:
-        fit.log_odds += fit.steps[parts.offset[j] : parts.offset[j + 1]][parts.codes[:, j]]
+    for j in offsets.features:
+        fit.log_odds += fit.steps[rows.offset[j] : rows.offset[j + 1]][rows.codes[:, j]]
     for _ in range(_PASSES_ON_ALL):
         fit.improve()
     return fit.steps, fit.constant

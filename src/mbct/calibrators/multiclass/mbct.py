@@ -17,12 +17,13 @@ from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.masks import summed_steps
 from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
-from mbct.stats.duplicates import Copies
+from mbct.stats.duplicates import Duplicates
 from mbct.stats.logodds import EPSILON, logit
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
-from mbct.training.fold_split import Thinned, thin
-from mbct.training.joint import JointRows, boost_joint, softmax
-from mbct.training.options import HonestOptions
+from mbct.training.fold_split import CellParts, split_into_folds
+from mbct.training.joint import boost_joint, softmax
+from mbct.training.options import BoostingOptions
 from mbct.training.presets import preset
 from mbct.validation import FloatArray
 
@@ -89,7 +90,7 @@ class MulticlassCalibrator(ManyScores):
     def _fit_jointly(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         given = {"max_trees": self.max_trees, "n_folds": self.n_folds, "rate": self.learning_rate}
         chosen = preset("default", {**given, "seed": self.random_state})
-        if not isinstance(chosen.growth, HonestOptions):
+        if not isinstance(chosen.growth, BoostingOptions):
             raise TypeError("the default preset grows honestly")
         self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
         with progress("growing calibration trees") as advance:
@@ -124,28 +125,31 @@ class MulticlassCalibrator(ManyScores):
         return encode(Columns({**rows.columns.by_name, **others}, rows.columns.n_rows), self.bins_, first_score)
 
     def _joint_rows(
-        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: HonestOptions
-    ) -> JointRows:
-        """Equal rows joined, in an order that their content decides, and spread over folds.
+        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: BoostingOptions
+    ) -> BinnedRows:
+        """Equal rows joined, in an order that their content decides, and split into folds.
 
-        Copy by copy, or whole where a row was repeated rather than met again.
+        Row by row, or together where equal rows are duplicates.
         """
         codes = self._encode(rows)
         n_features = codes.shape[1]
         matrix = np.column_stack([codes, _log_scores(rows.probabilities)])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
         log_score = np.ascontiguousarray(joined.matrix[:, n_features:])
-        copies = _copies(joined, log_score)
-        spread = _spread(joined, copies, options)
-        return JointRows(
-            np.ascontiguousarray(joined.matrix[spread.cell, :n_features].astype(codes.dtype)),
-            log_score[spread.cell],
-            spread.count,
-            joined.label[spread.cell].astype(np.intp),
-            spread.fold,
+        duplicates = _duplicates(joined, log_score)
+        parts = _fold_parts(joined, duplicates, options)
+        label = np.zeros((len(parts.cell), log_score.shape[1]))
+        label[np.arange(len(label)), joined.label[parts.cell].astype(np.intp)] = parts.count
+        return BinnedRows(
+            np.ascontiguousarray(joined.matrix[parts.cell, :n_features].astype(codes.dtype)),
+            log_score[parts.cell],
+            parts.count,
+            label,
+            parts.fold,
             code_offsets(self.bins_.n_codes),
             np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
-            whole=not copies.alike,
+            np.arange(n_features),
+            atomic=not duplicates.uniform,
         )
 
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
@@ -202,21 +206,21 @@ class MulticlassCalibrator(ManyScores):
         return one
 
 
-def _copies(joined: JoinedRows, log_score: FloatArray) -> Copies:
+def _duplicates(joined: JoinedRows, log_score: FloatArray) -> Duplicates:
     """By how often the likeliest class is the right one."""
     likeliest = log_score.argmax(axis=1)
     right = (joined.label == likeliest).astype(np.float64)
     return joined.copies(right, logit(softmax(log_score).max(axis=1)))
 
 
-def _spread(joined: JoinedRows, copies: Copies, options: HonestOptions) -> Thinned:
-    """Rows over folds: one by one, or all that agree in their numbers together where they hold copies."""
-    weight, nothing = joined.weight / copies.per_row, np.zeros(len(joined))
-    if copies.alike:
-        return thin(weight, nothing, options.n_folds, options.seed)
-    mass = np.bincount(joined.group, weight).astype(np.float64)
-    spread = thin(mass, np.zeros(len(mass)), options.n_folds, options.seed, whole=True)
-    return Thinned(np.arange(len(joined)), spread.fold[joined.group], weight, nothing)
+def _fold_parts(joined: JoinedRows, duplicates: Duplicates, options: BoostingOptions) -> CellParts:
+    """Folds of rows: one by one, or all that agree in their numbers together where they are duplicates."""
+    weight, nothing = joined.weight / duplicates.per_row, np.zeros(len(joined))
+    if duplicates.uniform:
+        return split_into_folds(weight, nothing, options.n_folds, options.seed)
+    total = np.bincount(joined.group, weight).astype(np.float64)
+    parts = split_into_folds(total, np.zeros(len(total)), options.n_folds, options.seed, atomic=True)
+    return CellParts(np.arange(len(joined)), parts.fold[joined.group], weight, nothing)
 
 
 def _score_name(k: int) -> str:

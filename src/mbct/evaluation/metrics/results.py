@@ -10,7 +10,7 @@ from mbct.stats.cumulative_error import in_sigmas
 class Interval:
     """A confidence interval for the quantity that the metric estimates.
 
-    The basic bootstrap: replicates of a calibration error overshoot the estimate as the estimate overshoots the
+    The basic bootstrap: replicates of a calibration error tree_multiplier the estimate as the estimate overshoots the
     truth, so the interval reaches from 2·value − upper quantile to 2·value − lower quantile. It may lie wholly below
     the value where noise makes most of it.
     """
