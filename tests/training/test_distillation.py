@@ -7,13 +7,13 @@ from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
 from mbct.model.masks import summed_steps
-from mbct.training.distillation import COMPACT, DistillationOptions, _foreseen, distill, smaller_than
+from mbct.training.distillation import COMPACT, DistillationOptions, _extrapolated, distill, smaller_than
 
 
 @pytest.fixture(scope="module")
 def sizes():
     frame = biased_clicks(11, 30_000).frame
-    return {size: MBCTCalibrator("p", size=size).fit(frame, "y") for size in ("full", "auto", "compact")}
+    return {size: MBCTCalibrator("p", model_size=size).fit(frame, "y") for size in ("full", "auto", "compact")}
 
 
 def test_compact_fits_a_cache(sizes):
@@ -66,10 +66,10 @@ def test_small_ensembles_are_left_alone():
     assert max(options.stages) * options.growth.max_leaves < 1000
 
 
-def test_what_cannot_be_reached_is_foreseen():
+def test_what_cannot_be_reached_is_extrapolated():
     options = DistillationOptions()
-    assert _foreseen([0.9], options) == 1.0
-    assert _foreseen([0.58, 0.66], options) < options.least_fidelity
-    assert _foreseen([0.9075, 0.9373, 0.9604], options) > options.least_fidelity
-    assert _foreseen([0.90, 0.90], options) == pytest.approx(0.92)
-    assert _foreseen([0.90, 0.89], options) == pytest.approx(1.0 - 0.8 * 0.11)
+    assert _extrapolated([0.9], options) == 1.0
+    assert _extrapolated([0.58, 0.66], options) < options.least_fidelity
+    assert _extrapolated([0.9075, 0.9373, 0.9604], options) > options.least_fidelity
+    assert _extrapolated([0.90, 0.90], options) == pytest.approx(0.92)
+    assert _extrapolated([0.90, 0.89], options) == pytest.approx(1.0 - 0.8 * 0.11)

@@ -17,7 +17,7 @@ from mbct.training.options import BoostingOptions
 
 
 def fit(frame, weight=None, **options):
-    return MBCTCalibrator(**{"score": "p", **options}).fit(frame, "y", sample_weight=weight)
+    return MBCTCalibrator(**{"score_column": "p", **options}).fit(frame, "y", sample_weight=weight)
 
 
 def model_bytes(calibrator):

@@ -1,22 +1,21 @@
 import numpy as np
 import pytest
 
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.histogram import gradients
 
 N_VALUES = 6
 
 
-def grown(rate_of_value, growth, n_rows=6_000):
+def grown(rate_of_value, options, n_rows=6_000):
     """One tree on a single number of six values, each with a label rate of its own, from a score of 0.5."""
     codes = (np.arange(n_rows) % N_VALUES).astype(np.uint8)[:, None]
-    count = np.ones(n_rows)
     label = np.asarray(rate_of_value, dtype=float)[codes[:, 0]]
-    rows = np.arange(n_rows, dtype=np.int32)
+    fold = np.zeros(n_rows, dtype=np.uint8)
+    offset, feature = np.array([0, N_VALUES + 2]), np.array([0])
+    rows = BinnedRows(codes, np.zeros(n_rows), np.ones(n_rows), label, fold, offset, np.array([True]), feature)
     gradient = np.zeros((n_rows, 4), dtype=np.float32)
-    gradients(rows, np.zeros(n_rows), count, label, np.uint64(3), growth.cross_fitted, False, gradient)
-    offset = np.array([0, N_VALUES + 2])
-    return grow_tree(codes, gradient, rows, offset, np.array([True]), np.array([0]), growth)
+    return grow_tree(rows, rows.all_rows, feature, rows.log_odds, label, gradient, options, np.uint64(3))
 
 
 def sides(tree):

@@ -17,7 +17,7 @@ def log_loss(prediction, y):
 
 
 def stretched(seed, n_rows):
-    """Scores pressed total_gain, and a bias by device: both have to be undone."""
+    """Scores pressed together, and a bias by device: both have to be undone."""
     data = biased_clicks(seed, n_rows)
     odds = data.frame["p"] / (1 - data.frame["p"])
     pressed = 0.15 * odds**0.4 / (1 + 0.15 * odds**0.4)
@@ -28,7 +28,7 @@ def stretched(seed, n_rows):
 def test_within_bin_keeps_the_order_inside_every_segment_and_still_gains(size):
     frame, _ = stretched(0, 20_000)
     test, _ = stretched(1, 20_000)
-    model = fit(frame, rank_preservation="within-bin", size=size)
+    model = fit(frame, rank_preservation="within-bin", model_size=size)
     grid = pd.DataFrame({"p": np.linspace(0.0, 1.0, 4001)})
     for device, night, site, age in [("mobile", True, "s1", 30), ("desktop", False, "s9", 70), ("new", True, "?", 40)]:
         rising = model.calibrate(grid.assign(device=device, night=night, site=site, age=age))
@@ -99,12 +99,15 @@ def test_population_scores_without_bias_stay_as_they_are():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"order": "sorted"}, "order='sorted' must be one of 'free', 'within-bin', 'preserve'"),
+        ({"rank_preservation": "sorted"}, "rank_preservation='sorted' must be one of 'free', 'within-bin', 'preserve'"),
         ({"negative_sampling_rate": 0.0}, "negative_sampling_rate=0.0 must lie above 0 and at most at 1"),
         ({"negative_sampling_rate": 1.5}, "negative_sampling_rate=1.5 must lie above 0"),
-        ({"order": "preserve", "preset": "paper"}, "order='preserve' has no meaning with preset='paper'"),
+        (
+            {"rank_preservation": "preserve", "preset": "paper"},
+            "rank_preservation='preserve' has no meaning with preset='paper'",
+        ),
     ],
 )
-def test_senseless_wishes_are_refused(change, message):
+def test_senseless_constraints_are_refused(change, message):
     with pytest.raises(ParameterError, match=message):
         fit(biased_clicks(7, 200).frame, **change)

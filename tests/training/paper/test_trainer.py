@@ -18,7 +18,7 @@ def model_bytes(calibrator):
 
 
 def fit(frame, **options):
-    settings = {"score": "p", "preset": "paper", "categorical": "all", "min_bin_size": 300, **options}
+    settings = {"score_column": "p", "preset": "paper", "categorical": "all", "min_bin_size": 300, **options}
     return MBCTCalibrator(**settings).fit(frame, "y")
 
 
@@ -40,7 +40,7 @@ def test_threads_row_order_and_copies_do_not_change_the_model():
     assert model_bytes(fit(frame, n_threads=4)) == expected
     assert model_bytes(fit(frame.sample(frac=1.0, random_state=3), n_threads=2)) == expected
     copies = np.random.default_rng(0).integers(1, 4, len(frame))
-    settings = {"score": "p", "preset": "paper", "categorical": "all", "min_bin_size": 300}
+    settings = {"score_column": "p", "preset": "paper", "categorical": "all", "min_bin_size": 300}
     weighted = MBCTCalibrator(**settings).fit(frame, "y", sample_weight=copies)
     repeated = MBCTCalibrator(**settings).fit(frame.loc[frame.index.repeat(copies)], "y")
     assert model_bytes(weighted) == model_bytes(repeated)
