@@ -3,32 +3,50 @@
 The public names are loaded on first use, so that ``import mbct`` costs nothing that is not needed.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from mbct.lazy import lazy_names
+
+if TYPE_CHECKING:  # what type checkers and editors see of the names below
+    from mbct import calibrators as calibrators
+    from mbct import data as data
+    from mbct import errors as errors
+    from mbct import metrics as metrics
+    from mbct import plots as plots
+    from mbct.calibrators.classifier import CalibratedClassifier as CalibratedClassifier
+    from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
+    from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
+    from mbct.calibrators.persistence import load_model as load_model
+    from mbct.errors import MBCTWarning as MBCTWarning
+    from mbct.evaluation.compare import Comparison as Comparison
+    from mbct.evaluation.compare import compare as compare
+    from mbct.evaluation.feature_ranking import FeatureRanking as FeatureRanking
+    from mbct.evaluation.feature_ranking import rank_features as rank_features
+    from mbct.model.file import load_ensemble as load_ensemble
+    from mbct.store.cell_store import CellStore as CellStore
+    from mbct.store.refresh import refresh as refresh
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
-    "CellStore": "mbct.store.cell_store",
-    "CalibratedClassifier": "mbct.calibrators.classifier",
-    "FeatureRanking": "mbct.evaluation.feature_ranking",
-    "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
-    "rank_features": "mbct.evaluation.feature_ranking",
-    "Comparison": "mbct.evaluation.compare",
-    "MBCTCalibrator": "mbct.calibrators.mbct",
-    "compare": "mbct.evaluation.compare",
-    "load_model": "mbct.calibrators.persistence",
-    "refresh": "mbct.store.refresh",
-}
-
-__all__ = ["__version__", *sorted(_PUBLIC)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'mbct' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "CalibratedClassifier": "mbct.calibrators.classifier",
+        "CellStore": "mbct.store.cell_store",
+        "Comparison": "mbct.evaluation.compare",
+        "FeatureRanking": "mbct.evaluation.feature_ranking",
+        "MBCTCalibrator": "mbct.calibrators.mbct",
+        "MBCTWarning": "mbct.errors",
+        "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
+        "calibrators": "mbct.calibrators",
+        "compare": "mbct.evaluation.compare",
+        "data": "mbct.data",
+        "errors": "mbct.errors",
+        "load_ensemble": "mbct.model.file",
+        "load_model": "mbct.calibrators.persistence",
+        "metrics": "mbct.metrics",
+        "plots": "mbct.plots",
+        "rank_features": "mbct.evaluation.feature_ranking",
+        "refresh": "mbct.store.refresh",
+    },
+)

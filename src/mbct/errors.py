@@ -1,8 +1,12 @@
-"""The errors a user can meet: each says what was found, where, and what to do."""
+"""The errors and warnings a user can meet: each says what was found, where, and what to do."""
 
 
 class MBCTError(Exception):
     """Root of every error that the package raises on purpose."""
+
+
+class MBCTWarning(UserWarning):
+    """The data or the result look wrong, but may be right: leaks, identifiers, swapped labels, too few rows."""
 
 
 class DataError(MBCTError, ValueError):

@@ -6,21 +6,24 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package whose names live in other modules.
+def lazy_names(
+    package: str, modules: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in other ``modules``.
 
-    A name whose module ends with the name itself is that module.
+    A name whose module ends with the name itself, and does not define it, is that module. For type checkers the package
+    imports the same names under ``TYPE_CHECKING``; a test holds both lists together.
     """
 
     def load(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(modules[name])
-        return (
-            module if modules[name].rpartition(".")[2] == name and not hasattr(module, name) else getattr(module, name)
-        )
+        if modules[name].rpartition(".")[2] == name and not hasattr(module, name):
+            return module
+        return getattr(module, name)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
-    return load, names
+    return load, names, sorted(modules)

@@ -1,7 +1,63 @@
-"""The public metrics, which live in :mod:`mbct.evaluation.metrics`: ``from mbct.metrics import ece``."""
+"""Calibration metrics and scores: ``metric(y_true, y_prob, *, sample_weight=None, …)``.
 
-from mbct.evaluation import metrics as _metrics
+Every metric takes numpy, pandas and polars columns and returns a float that also knows its interval
+(``confidence=0.95``) and, where chance has a known law, its p-value. Names are loaded on first use.
+"""
+
+from typing import TYPE_CHECKING
+
 from mbct.lazy import lazy_names
 
-__all__ = _metrics.__all__  # a list, made from the same names
-__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_metrics.__all__, "mbct.evaluation.metrics"))
+if TYPE_CHECKING:
+    from mbct.evaluation.metrics.binned import bfgpce as bfgpce
+    from mbct.evaluation.metrics.binned import debiased_ece as debiased_ece
+    from mbct.evaluation.metrics.binned import ece as ece
+    from mbct.evaluation.metrics.binned import ece_sweep as ece_sweep
+    from mbct.evaluation.metrics.binned import mce as mce
+    from mbct.evaluation.metrics.binned import pce as pce
+    from mbct.evaluation.metrics.binned import pud as pud
+    from mbct.evaluation.metrics.evaluation import evaluate as evaluate
+    from mbct.evaluation.metrics.fields import cal_n as cal_n
+    from mbct.evaluation.metrics.fields import field_ece as field_ece
+    from mbct.evaluation.metrics.fields import field_rce as field_rce
+    from mbct.evaluation.metrics.fields import multi_field as multi_field
+    from mbct.evaluation.metrics.fields import pcoc as pcoc
+    from mbct.evaluation.metrics.multi_view import mvce as mvce
+    from mbct.evaluation.metrics.multicalibration import multicalibration_error as multicalibration_error
+    from mbct.evaluation.metrics.scores import auc as auc
+    from mbct.evaluation.metrics.scores import brier as brier
+    from mbct.evaluation.metrics.scores import grouped_auc as grouped_auc
+    from mbct.evaluation.metrics.scores import log_loss as log_loss
+    from mbct.evaluation.metrics.scores import normalised_entropy as normalised_entropy
+    from mbct.evaluation.metrics.unbinned import ecce as ecce
+    from mbct.evaluation.metrics.unbinned import smooth_ece as smooth_ece
+    from mbct.evaluation.metrics.unbinned import tce as tce
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "auc": "mbct.evaluation.metrics.scores",
+        "bfgpce": "mbct.evaluation.metrics.binned",
+        "brier": "mbct.evaluation.metrics.scores",
+        "cal_n": "mbct.evaluation.metrics.fields",
+        "debiased_ece": "mbct.evaluation.metrics.binned",
+        "ecce": "mbct.evaluation.metrics.unbinned",
+        "ece": "mbct.evaluation.metrics.binned",
+        "ece_sweep": "mbct.evaluation.metrics.binned",
+        "evaluate": "mbct.evaluation.metrics.evaluation",
+        "field_ece": "mbct.evaluation.metrics.fields",
+        "field_rce": "mbct.evaluation.metrics.fields",
+        "grouped_auc": "mbct.evaluation.metrics.scores",
+        "log_loss": "mbct.evaluation.metrics.scores",
+        "mce": "mbct.evaluation.metrics.binned",
+        "multi_field": "mbct.evaluation.metrics.fields",
+        "multicalibration_error": "mbct.evaluation.metrics.multicalibration",
+        "mvce": "mbct.evaluation.metrics.multi_view",
+        "normalised_entropy": "mbct.evaluation.metrics.scores",
+        "pce": "mbct.evaluation.metrics.binned",
+        "pcoc": "mbct.evaluation.metrics.fields",
+        "pud": "mbct.evaluation.metrics.binned",
+        "smooth_ece": "mbct.evaluation.metrics.unbinned",
+        "tce": "mbct.evaluation.metrics.unbinned",
+    },
+)

@@ -1,9 +1,15 @@
 """Importing the package loads nothing that is not asked for."""
 
+import ast
+import importlib
+import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 OPTIONAL = [
     "pandas",
@@ -51,3 +57,49 @@ def test_the_core_needs_no_scikit_learn():
         "import mbct.model.ensemble, mbct.training.trainer, mbct.training.paper.trainer, mbct.export, mbct.serving"
     )
     assert "sklearn" not in modules_after(statement)
+
+
+LAZY = ["mbct", "mbct.calibrators", "mbct.metrics", "mbct.plots", "mbct.report", "mbct.serving"]
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_type_checkers_see_the_names_that_are_loaded_on_first_use(package):
+    module = importlib.import_module(package)
+    (typed,) = (
+        node
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {alias.asname: node.module for node in typed.body for alias in node.names if alias.asname == alias.name}
+    assert sorted(seen) == sorted(module.__all__)
+    for name, source in seen.items():
+        assert getattr(module, name) is getattr(importlib.import_module(source), name)
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("name", ["metrics", "plots", "errors", "calibrators", "data", "load_model", "load_ensemble"])
+def test_what_users_need_is_reachable_after_one_import(name):
+    done = subprocess.run([sys.executable, "-c", f"import mbct; mbct.{name}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+WRONG_USE = {
+    'mbct.MBCTCalibrator(scroe="p")': 'Unexpected keyword argument "scroe" for "MBCTCalibrator"',
+    "mbct.metrics.ece([0, 1], [0.2, 0.7], n_bin=3)": 'Unexpected keyword argument "n_bin" for "ece"',
+    'mbct.calibrators.PlattCalibrator(smooth_targets="yes")': 'has incompatible type "str"; expected "bool"',
+    "mbct.compare([0.2, 0.7], [0, 1]).bets": '"Comparison" has no attribute "bets"',
+}
+RIGHT_USE = 'mbct.MBCTCalibrator(score_column="p")'
+
+
+@pytest.mark.slow
+def test_a_misspelt_argument_is_an_error_for_the_type_checker_of_a_user(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(["import mbct", RIGHT_USE, *WRONG_USE]) + "\n")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    found = [line for line in done.stdout.splitlines() if line.startswith(str(script))]
+    lines = [int(line.removeprefix(f"{script}:").split(":")[0]) for line in found if ": error: " in line]
+    assert lines == list(range(3, 3 + len(WRONG_USE))), done.stdout + done.stderr
+    for message, line in zip(WRONG_USE.values(), found, strict=True):
+        assert message in line

@@ -140,13 +140,13 @@ def test_a_method_that_cannot_run_is_listed_with_the_reason(monkeypatch):
         ({"methods": [3]}, ParameterError, "a method is a name or a calibrator, got 3"),
         ({"methods": ["platt", PlattCalibrator()]}, ParameterError, "two methods are called 'platt': pass a mapping"),
         ({"cv": 1}, ParameterError, "cv must be a number of at least 2, got 1"),
-        ({"score": "q"}, DataError, "column 'q' is missing"),
+        ({"score_column": "q"}, DataError, "column 'q' is missing"),
     ],
 )
 def test_senseless_arguments_are_named(arguments, error, message):
     frame, y = biased_sites(n=200)
     with pytest.raises(error, match=message):
-        compare(frame, y, **{"score": "p", "methods": FAST, **arguments})
+        compare(frame, y, **{"score_column": "p", "methods": FAST, **arguments})
 
 
 def test_a_lonely_class_is_named():

@@ -3,24 +3,40 @@
 Classes are loaded on first use, so that listing the methods imports none of them.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-from mbct.calibrators.registry import METHODS, available, calibrator_class, make
+from mbct.calibrators.registry import METHODS
+from mbct.lazy import lazy_names
 
-_CLASSES = {
-    **{attribute: module for module, attribute in METHODS.values()},
-    "CalibratedClassifier": "mbct.calibrators.classifier",
-}
+if TYPE_CHECKING:
+    from mbct.calibrators.base import Calibrator as Calibrator
+    from mbct.calibrators.classifier import CalibratedClassifier as CalibratedClassifier
+    from mbct.calibrators.lightgbm import LightGBMCalibrator as LightGBMCalibrator
+    from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
+    from mbct.calibrators.multiclass.dirichlet import DirichletCalibrator as DirichletCalibrator
+    from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
+    from mbct.calibrators.registry import available as available
+    from mbct.calibrators.registry import calibrator_class as calibrator_class
+    from mbct.calibrators.registry import make as make
+    from mbct.calibrators.score_only.binning import BBQCalibrator as BBQCalibrator
+    from mbct.calibrators.score_only.binning import HistogramCalibrator as HistogramCalibrator
+    from mbct.calibrators.score_only.binning import ScalingBinningCalibrator as ScalingBinningCalibrator
+    from mbct.calibrators.score_only.ensemble import EnsembleCalibrator as EnsembleCalibrator
+    from mbct.calibrators.score_only.isotonic import CentredIsotonicCalibrator as CentredIsotonicCalibrator
+    from mbct.calibrators.score_only.isotonic import IsotonicCalibrator as IsotonicCalibrator
+    from mbct.calibrators.score_only.logistic import BetaCalibrator as BetaCalibrator
+    from mbct.calibrators.score_only.logistic import PlattCalibrator as PlattCalibrator
+    from mbct.calibrators.score_only.logistic import TemperatureCalibrator as TemperatureCalibrator
+    from mbct.calibrators.score_only.score_map import IdentityCalibrator as IdentityCalibrator
+    from mbct.calibrators.score_only.venn_abers import VennAbersCalibrator as VennAbersCalibrator
+    from mbct.calibrators.segment import SegmentCalibrator as SegmentCalibrator
 
-__all__ = ["available", "calibrator_class", "make", *sorted(_CLASSES)]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return getattr(import_module(_CLASSES[name]), name)
-    raise AttributeError(f"module 'mbct.calibrators' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_CLASSES])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        **{attribute: module for module, attribute in METHODS.values()},
+        "CalibratedClassifier": "mbct.calibrators.classifier",
+        "Calibrator": "mbct.calibrators.base",
+        **dict.fromkeys(("available", "calibrator_class", "make"), "mbct.calibrators.registry"),
+    },
+)

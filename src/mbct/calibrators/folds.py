@@ -15,7 +15,7 @@ from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.model.encoding import category_key
 from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
-from mbct.stats.random_stream import mixed
+from mbct.stats.random_stream import mix
 from mbct.validation import FloatArray, at_least
 
 KeyArray = npt.NDArray[np.uint64]
@@ -91,7 +91,7 @@ def _column_bits(number: int, seed: int) -> np.uint64:
 @kernel
 def _add_mixed(keys: KeyArray, bits: KeyArray, column: np.uint64) -> None:
     for i in range(len(keys)):
-        keys[i] += mixed(mixed(bits[i]) ^ column)
+        keys[i] += mix(mix(bits[i]) ^ column)
 
 
 @kernel
@@ -101,7 +101,7 @@ def _sum_by_row(
     keys = np.zeros(len(indptr) - 1, np.uint64)
     for row in range(len(keys)):
         for i in range(indptr[row], indptr[row + 1]):
-            keys[row] += mixed(mixed(bits[i]) ^ columns[indices[i]])
+            keys[row] += mix(mix(bits[i]) ^ columns[indices[i]])
     return keys
 
 

@@ -140,7 +140,7 @@ def evaluate_table(
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
     from mbct.calibrators.inputs import take_labels, take_weights
     from mbct.data.columns import read_columns
-    from mbct.evaluation.metrics import evaluate as evaluate_arrays
+    from mbct.metrics import evaluate as evaluate_arrays
     from mbct.progress import track
 
     columns, labels, _ = take_labels(read_columns(table), roles.label)

@@ -4,27 +4,28 @@ They draw computed results only (``mbct.evaluation.diagnostics``) and need matpl
 ``plot``.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {
-    "BinsDisplay": "bins",
-    "FieldBiasDisplay": "field_bias",
-    "FitTraceDisplay": "fit_trace",
-    "PUDDisplay": "pud",
-    "ReliabilityDisplay": "reliability",
-    "SegmentReliabilityDisplay": "reliability",
-    "TreeDisplay": "tree",
-}
+from mbct.lazy import lazy_names
 
-__all__ = sorted(_PUBLIC)
+if TYPE_CHECKING:
+    from mbct.plots.bins import BinsDisplay as BinsDisplay
+    from mbct.plots.field_bias import FieldBiasDisplay as FieldBiasDisplay
+    from mbct.plots.fit_trace import FitTraceDisplay as FitTraceDisplay
+    from mbct.plots.pud import PUDDisplay as PUDDisplay
+    from mbct.plots.reliability import ReliabilityDisplay as ReliabilityDisplay
+    from mbct.plots.reliability import SegmentReliabilityDisplay as SegmentReliabilityDisplay
+    from mbct.plots.tree import TreeDisplay as TreeDisplay
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(f"mbct.plots.{_PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'mbct.plots' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "BinsDisplay": "mbct.plots.bins",
+        "FieldBiasDisplay": "mbct.plots.field_bias",
+        "FitTraceDisplay": "mbct.plots.fit_trace",
+        "PUDDisplay": "mbct.plots.pud",
+        "ReliabilityDisplay": "mbct.plots.reliability",
+        "SegmentReliabilityDisplay": "mbct.plots.reliability",
+        "TreeDisplay": "mbct.plots.tree",
+    },
+)

@@ -1,18 +1,19 @@
 """The report: one self-contained HTML page about a calibrator on labelled rows (extra ``report``)."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {"ReportSummary": "build", "build_report": "build", "write_report": "build"}
+from mbct.lazy import lazy_names
 
-__all__ = sorted(_PUBLIC)
+if TYPE_CHECKING:
+    from mbct.report.build import ReportSummary as ReportSummary
+    from mbct.report.build import build_report as build_report
+    from mbct.report.build import write_report as write_report
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(f"mbct.report.{_PUBLIC[name]}"), name)
-    raise AttributeError(f"module 'mbct.report' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    {
+        "ReportSummary": "mbct.report.build",
+        "build_report": "mbct.report.build",
+        "write_report": "mbct.report.build",
+    },
+)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.stats.random_stream import mixed, next_state
+from mbct.stats.random_stream import mix, next_state
 from mbct.validation import FloatArray
 
 _SMALL = 200_000
@@ -163,7 +163,7 @@ def _shuffle(work: FloatArray, seed: np.uint64) -> None:
     state = seed
     for i in range(len(work) - 1, 0, -1):
         state = next_state(state)
-        j = np.int64(((mixed(state) >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32))
+        j = np.int64(((mix(state) >> np.uint64(32)) * np.uint64(i + 1)) >> np.uint64(32))
         work[i], work[j] = work[j], work[i]
 
 

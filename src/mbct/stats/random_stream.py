@@ -16,11 +16,11 @@ def next_state(state: np.uint64) -> np.uint64:
 
 
 @kernel
-def mixed(state: np.uint64) -> np.uint64:
+def mix(state: np.uint64) -> np.uint64:
     """Sixty-four random bits of a state.
 
     >>> import numpy as np
-    >>> int(mixed(next_state(np.uint64(1234567))))
+    >>> int(mix(next_state(np.uint64(1234567))))
     6457827717110365317
     """
     bits = (state ^ (state >> np.uint64(30))) * _FIRST

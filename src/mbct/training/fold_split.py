@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.training.grouping import mix
+from mbct.stats.random_stream import mix
 from mbct.validation import FloatArray
 
 _TAIL = 0.02425

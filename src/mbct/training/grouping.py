@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
+from mbct.stats.random_stream import mix
 
 _SAMPLE_SHIFT = np.uint64(58)
 """Rows whose hash begins with six zero bits, one in 64, are counted to estimate the number of cells."""
@@ -17,14 +18,6 @@ _N_PARTS = 16
 _PART_SHIFT = np.uint64(60)
 """The four leading bits of a hash say which of 16 parts it belongs to."""
 _WORTH_PARTS = 200_000
-
-
-@kernel
-def mix(value: np.uint64) -> np.uint64:
-    """Splitmix64's finaliser: every input bit reaches every output bit."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @kernel
