@@ -13,6 +13,10 @@ class DataError(MBCTError, ValueError):
     """The data cannot be used as given."""
 
 
+class DataTypeError(DataError, TypeError):
+    """A value is of a type that cannot be used."""
+
+
 class ParameterError(MBCTError, ValueError):
     """A parameter makes no sense."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import DataError, ParameterError
+from mbct.errors import DataError, DataTypeError, ParameterError
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def as_column(values: Any, name: str) -> npt.NDArray[Any]:
 def as_probabilities(values: Any, name: str = "y_prob") -> FloatArray:
     """Float64 probabilities in [0, 1], without NaN."""
     array = _as_float(as_column(values, name), name)
-    _refuse(np.isnan(array), array, name, "is not a number", "drop or fill the missing predictions first")
+    _refuse(np.isnan(array), array, name, "is not a number (NaN)", "drop or fill the missing predictions first")
     _refuse(
         (array < 0) | (array > 1),
         array,
@@ -96,11 +96,14 @@ def _to_numpy(values: Any) -> Any:
 
 def _as_float(column: npt.NDArray[Any], name: str) -> FloatArray:
     if column.dtype.kind == "c":
-        raise DataError(f"{name} is complex: real numbers are needed")
+        raise DataError(f"Complex data not supported: {name} is complex; pass real numbers")
     try:
         return np.ascontiguousarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         row, value = next(((i, v) for i, v in enumerate(column.tolist()) if not _is_number(v)), (0, None))
+        if not isinstance(value, str):
+            fault = f"{name} must be numeric (argument must be a string or a number), but row {row} is {value!r}"
+            raise DataTypeError(f"{fault}; convert the column first") from error
         raise DataError(f"{name} must be numeric, but row {row} is {value!r}; convert the column first") from error
 
 

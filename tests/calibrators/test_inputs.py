@@ -27,9 +27,9 @@ def fitted():
     [
         (
             [0.1, np.nan, 0.6, 0.9],
-            r"score column 'p' is not a number: nan in row 1; drop or fill the missing predictions",
+            r"score column 'p' is not a number \(NaN\): nan in row 1; drop or fill the missing predictions",
         ),
-        ([0.1, np.nan, np.nan, 0.9], r"is not a number: nan in row 1 \(and 1 more\)"),
+        ([0.1, np.nan, np.nan, 0.9], r"is not a number \(NaN\): nan in row 1 \(and 1 more\)"),
         (
             [0.1, 0.4, 1.5, 0.9],
             r"score column 'p' lies outside \[0, 1\]: 1.5 in row 2; pass probabilities, not log-odds",
@@ -37,7 +37,7 @@ def fitted():
         ([0.1, -0.4, 0.6, 0.9], r"score column 'p' lies outside \[0, 1\]: -0.4 in row 1"),
         ([0.1, np.inf, 0.6, 0.9], r"score column 'p' lies outside \[0, 1\]: inf in row 1"),
         ([0.1, "high", 0.6, 0.9], r"score column 'p' must be numeric, but row 1 is 'high'; convert the column first"),
-        ([0.1, 1j, 0.6, 0.9], r"score column 'p' is complex: real numbers are needed"),
+        ([0.1, 1j, 0.6, 0.9], r"Complex data not supported: score column 'p' is complex; pass real numbers"),
     ],
 )
 def test_bad_scores(scores, message):
@@ -52,21 +52,23 @@ def test_bad_scores(scores, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 2, 0, 1], r"y is neither 0 nor 1: 2 in row 1; map the two classes to 0 and 1"),
-        ([0, 0.5, 0, 1], r"y is neither 0 nor 1: 0.5 in row 1"),
+        ([0, 2, 0, 1], r"Only binary classification is supported. y has 3 classes \(0, 1, 2\)"),
+        ([0, 0.5, 0, 1], r"Unknown label type: y holds 0.5, which is no class but a number"),
         ([0, np.nan, 0, 1], r"y is missing: nan in row 1; drop the rows without a label"),
-        (["no", "yes", "no", "yes"], r"y must be numeric, but row 0 is 'no'"),
+        (["no", "yes", "no", None], r"y is missing: None in row 3; drop the rows without a label"),
+        (["no", 1, "no", 1], r"y mixes types that cannot be sorted: make all labels text or all numbers"),
+        (["no", "no", "no", "no"], r"the label is 'no' in every row: both classes are needed to see a bias"),
         ([1, 1, 1, 1], r"the label is 1 in every row: both classes are needed to see a bias"),
         ([0, 0, 0, 0], r"the label is 0 in every row"),
         ([0, 1, 0], r"y has 3 rows where 4 were expected: lengths must be equal"),
         ([[0, 1], [0, 1], [0, 1], [0, 1]], r"y must be one-dimensional, got shape \(4, 2\); pass a single column"),
         ([], r"y is empty: at least one row is needed"),
-        (None, r"y is missing: pass the labels, or the name of the label column"),
+        (None, r"requires y to be passed, but the target y is None: pass the labels"),
     ],
 )
 def test_bad_labels(labels, message):
     with pytest.raises(DataError, match=message):
-        PlattCalibrator().fit(P, labels)
+        PlattCalibrator().fit(P, np.array(labels, dtype=object) if labels and isinstance(labels[0], str) else labels)
 
 
 def test_labels_of_one_class_after_weighting():
@@ -130,7 +132,7 @@ def test_a_repeated_column_name():
         ),
         ("pctr", Y, r"column 'pctr' is missing; the data has 'p', 'x'"),
         ("p", "click", r"column 'click' is missing; the data has 'p', 'x'"),
-        (7, Y, r"column 'x7' is missing"),
+        (7, Y, r"column 7 is missing: the data has 2 columns, 'p', 'x'"),
     ],
 )
 def test_columns_missing_at_fitting(score, label, message):

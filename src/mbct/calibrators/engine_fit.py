@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbct.data.columns import Columns, column_name
+from mbct.calibrators.inputs import ClassLabels
+from mbct.data.columns import Columns
 from mbct.data.rows import require
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import Prepared, prepare
@@ -38,7 +39,7 @@ def fit_source(calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: A
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
     columns = [name for name in source.names if name not in (y, sample_weight)]
-    score = column_name(calibrator.score_column)
+    score = Columns(dict.fromkeys(columns), 0).name_of(calibrator.score_column)
     require(source, [score])
     names = calibrator._feature_names(Columns(dict.fromkeys(columns), 0), score)
     chosen = preset(calibrator.preset, calibrator._overrides())
@@ -62,12 +63,12 @@ def fit_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> 
     _refuse_sampled_paper(calibrator)
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-    given = [] if calibrator.score_column is None else [column_name(calibrator.score_column)]
-    if given not in ([], [bins.names[0]]):
+    coded = Columns(dict.fromkeys(bins.names), 0)
+    if calibrator.score_column is not None and coded.name_of(calibrator.score_column) != bins.names[0]:
         raise DataError(
             f"the cells are those of the prediction {bins.names[0]!r}, not of score_column={calibrator.score_column!r}"
         )
-    if calibrator.features is not None and {column_name(n) for n in calibrator.features} != set(bins.names[1:]):
+    if calibrator.features is not None and {coded.name_of(n) for n in calibrator.features} != set(bins.names[1:]):
         raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
     total = cells.total
     if total.label <= 0.0 or total.label >= total.count:
@@ -115,4 +116,4 @@ def _grow(calibrator: "MBCTCalibrator", prepared: Prepared, score_column: str, c
             calibrator._keep_paper(trees, trace, lambda: _total(grown_on, bins.n_codes[0]))
     else:
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
-    calibrator._remember(score_column, columns)
+    calibrator._remember(score_column, columns, ClassLabels())

@@ -1,15 +1,35 @@
 """What ``fit`` and ``predict`` were given, checked once and turned into arrays."""
 
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.exceptions import DataConversionWarning
 
-from mbct.data.columns import Columns, column_name, read_columns
+from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
-from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
+from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """The two classes of a label, sorted, and which of them is the positive one."""
+
+    classes: npt.NDArray[Any] = field(default_factory=lambda: np.array([0, 1]))
+    positive: int = 1
+
+    @property
+    def negative_and_positive(self) -> npt.NDArray[Any]:
+        """The negative class, then the positive one."""
+        return self.classes if self.positive == 1 else self.classes[::-1]
+
+    def encode(self, labels: npt.NDArray[Any], name: str = "y") -> FloatArray:
+        """1.0 for the positive class, 0.0 for the other; any other label is an error."""
+        code = class_labels(labels, name, self.classes)[1]
+        return np.asarray(code == self.positive, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -21,6 +41,7 @@ class TrainingData:
     y_prob: FloatArray
     y_true: FloatArray
     weight: FloatArray
+    labels: ClassLabels = field(default_factory=ClassLabels)
 
     def counted(self) -> "TrainingData":
         """The rows whose weight is not zero: a row of weight 0 leaves no trace."""
@@ -29,35 +50,49 @@ class TrainingData:
 
     def take(self, rows: npt.NDArray[np.intp]) -> "TrainingData":
         """The rows whose numbers are given."""
-        return TrainingData(
-            self.columns.take(rows), self.score, self.y_prob[rows], self.y_true[rows], self.weight[rows]
+        return replace(
+            self,
+            columns=self.columns.take(rows),
+            y_prob=self.y_prob[rows],
+            y_true=self.y_true[rows],
+            weight=self.weight[rows],
         )
 
 
 def training_data(
-    X: Any, y: Any, sample_weight: Any, y_prob: Any, score_column: str | int | None, *, one_class: bool = False
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    y_prob: Any,
+    score_column: str | int | None,
+    *,
+    one_class: bool = False,
+    positive: Any = None,
 ) -> TrainingData:
     """Check and align everything ``fit`` received.
 
     ``y`` may name the label column of ``X`` and ``sample_weight`` the weight column; ``y_prob`` stands for a
-    score that is no column. ``one_class`` allows labels that are all equal.
+    score that is no column. ``one_class`` allows labels that are all equal; ``positive`` names the positive class.
     """
     columns, labels, label_name = take_labels(read_columns(X), y)
-    y_true = as_binary_labels(labels, label_name)
     columns, weight = take_weights(columns, sample_weight)
+    same_length(columns.n_rows, y=labels)
+    found = binary_classes(labels[weight > 0], label_name, positive, one_class=one_class)
     score_name, probability = scores(columns, score_column, y_prob)
-    same_length(columns.n_rows, y=y_true)
-    if not one_class:
-        _refuse_one_class(y_true[weight > 0])
-    return TrainingData(columns, score_name, probability, y_true, weight)
+    # A row of weight 0 may have any label: it leaves no trace.
+    y_true = np.zeros(len(labels))
+    y_true[weight > 0] = found.encode(labels[weight > 0], label_name)
+    return TrainingData(columns, score_name, probability, y_true, weight, found)
 
 
 def take_labels(columns: Columns, y: Any) -> tuple[Columns, npt.NDArray[Any], str]:
     """Columns without the label, the label, and what to call it in messages; ``y`` may name a column."""
     if y is None:
-        raise DataError("y is missing: pass the labels, or the name of the label column")
+        raise DataError("requires y to be passed, but the target y is None: pass the labels, or their column's name")
     if isinstance(y, str):
         return columns.without(y), as_column(columns.numpy(y), f"label column {y!r}"), f"label column {y!r}"
+    if len(shape := getattr(y, "shape", ())) == 2 and shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
     return columns, as_column(y, "y"), "y"
 
 
@@ -69,21 +104,56 @@ def take_weights(columns: Columns, sample_weight: Any) -> tuple[Columns, FloatAr
     return columns, as_weights(sample_weight, columns.n_rows)
 
 
+def binary_classes(
+    labels: npt.NDArray[Any], name: str, positive: Any = None, *, one_class: bool = False
+) -> ClassLabels:
+    """The two classes of ``labels``; the positive one is the second in sorted order unless ``positive`` names it.
+
+    >>> binary_classes(np.array(["no", "yes", "no"]), "y").classes.tolist()
+    ['no', 'yes']
+    >>> binary_classes(np.array(["bad", "good"]), "y", positive="bad").positive
+    0
+    """
+    present, _ = class_labels(labels, name)
+    zero_one = all(value in (0, 1) for value in present.tolist())
+    if len(present) == 1 and not (one_class and zero_one):
+        value = repr(present[0]) if present.dtype.kind in "OU" else f"{present[0]:g}"
+        raise DataError(
+            f"the label is {value} in every row: both classes are needed to see a bias; "
+            "widen the sample or check the label column"
+        )
+    # 0 and 1 of whatever type are one pair of classes, so that a model does not depend on the type of the column.
+    classes = np.array([0, 1], dtype=np.bool_ if present.dtype.kind == "b" else None) if zero_one else present
+    if len(classes) > 2:
+        raise DataError(
+            f"Only binary classification is supported. {name} has {len(classes)} classes ({listed(classes)}): "
+            "use MulticlassCalibrator, or map the classes to 0 and 1"
+        )
+    if positive is None:
+        return ClassLabels(classes)
+    if positive not in classes.tolist():
+        raise DataError(f"positive={positive!r} is not among the classes of {name}: {listed(classes)}")
+    return ClassLabels(classes, classes.tolist().index(positive))
+
+
 def class_labels(
-    labels: npt.NDArray[Any], name: str, classes: Sequence[Any] | None = None
+    labels: npt.NDArray[Any], name: str, classes: Sequence[Any] | npt.NDArray[Any] | None = None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
     """Classes of labels of any type, sorted or as given, and the position among them of each label.
 
     >>> class_labels(np.array(["no", "yes", "no"]), "y")[1].tolist()
     [0, 1, 0]
     """
+    _refuse_missing(labels, name)
     try:
         present, code = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise DataError(f"{name} mixes types that cannot be sorted: make all labels text or all numbers") from error
-    missing = [v for v in present.tolist() if v is None or v != v]
-    if missing:
-        raise DataError(f"{name} holds a missing value ({missing[0]}): drop the rows without a label")
+    fractions = [v for v in present.tolist() if isinstance(v, float) and not v.is_integer()]
+    if fractions:
+        raise DataError(
+            f"Unknown label type: {name} holds {fractions[0]:g}, which is no class but a number; labels must be classes"
+        )
     if classes is None:
         return present, code
     order = np.asarray(classes)
@@ -99,7 +169,7 @@ def scores(columns: Columns, score_column: str | int | None, y_prob: Any = None)
     if y_prob is not None:
         probability = as_probabilities(y_prob, "y_prob")
         same_length(columns.n_rows, y_prob=probability)
-        return ("y_prob" if score_column is None else column_name(score_column)), probability
+        return score_column if isinstance(score_column, str) else "y_prob", probability
     if score_column is None:
         if len(columns.names) > 1:
             raise DataError(
@@ -108,13 +178,23 @@ def scores(columns: Columns, score_column: str | int | None, y_prob: Any = None)
             )
         name = columns.names[0]
     else:
-        name = column_name(score_column)
+        name = columns.name_of(score_column)
     return name, as_probabilities(columns.numpy(name), f"score column {name!r}")
 
 
-def _refuse_one_class(y_true: FloatArray) -> None:
-    if len(y_true) and np.all(y_true == y_true[0]):
-        raise DataError(
-            f"the label is {y_true[0]:g} in every row: both classes are needed to see a bias; "
-            "widen the sample or check the label column"
-        )
+def listed(classes: npt.NDArray[Any]) -> str:
+    """Classes for a message, the first eight of them."""
+    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")
+
+
+def _refuse_missing(labels: npt.NDArray[Any], name: str) -> None:
+    if labels.dtype.kind == "f":
+        missing: npt.NDArray[Any] = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.fromiter((v is None or v != v for v in labels.tolist()), np.bool_, len(labels))
+    else:
+        return
+    if missing.any():
+        row = int(missing.argmax())
+        more = f" (and {int(missing.sum()) - 1:,} more)" if missing.sum() > 1 else ""
+        raise DataError(f"{name} is missing: {labels[row]} in row {row}{more}; drop the rows without a label")

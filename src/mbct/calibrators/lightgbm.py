@@ -9,7 +9,7 @@ import numpy as np
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import TrainingData
-from mbct.data.columns import Columns, as_floats, column_name, factorize, is_number
+from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.model.bins import CategoryBins
 from mbct.model.encoding import category_key
@@ -105,7 +105,7 @@ class LightGBMCalibrator(Calibrator):
         if not 0.0 < self.validation_fraction <= 0.5:
             raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
         data = data.counted()
-        table = FeatureTable.of_columns(data.columns, data.score, [column_name(c) for c in self.categorical])
+        table = FeatureTable.of_columns(data.columns, data.score, [data.columns.name_of(c) for c in self.categorical])
         matrix = table.matrix(data.columns, data.y_prob)
         rows = JoinedRows.of_rows(matrix, data.y_true, data.weight, self.random_state)
         n_trees = self._number_of_trees(table, rows)

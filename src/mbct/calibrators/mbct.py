@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.engine_fit import collect_features, fit_cells, fit_source
 from mbct.calibrators.inputs import TrainingData
-from mbct.data.columns import Columns, column_name
+from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
@@ -106,6 +106,7 @@ class MBCTCalibrator(Calibrator):
         random_state: int = 0,
         n_threads: int | None = None,
         strategy: Strategy = "auto",
+        positive: str | float | bool | None = None,
     ):
         self.score_column = score_column
         self.features = features
@@ -129,6 +130,7 @@ class MBCTCalibrator(Calibrator):
         self.random_state = random_state
         self.n_threads = n_threads
         self.strategy = strategy
+        self.positive = positive
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
         """Learn the calibration of ``X``'s score column from the labels ``y``.
@@ -246,7 +248,7 @@ class MBCTCalibrator(Calibrator):
             return [name for name in columns.names if name != score_column]
         if isinstance(self.features, str):
             raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
-        names = [column_name(name) for name in self.features]
+        names = [columns.name_of(name) for name in self.features]
         if len(set(names)) < len(names):
             raise DataError(f"features names a column twice: {names}")
         columns.require(names)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mbct.calibrators.inputs import ClassLabels
 from mbct.errors import ModelFileError, ParameterError
 from mbct.files import write_atomically
 from mbct.model.file import dump_document, parse_document, read_bytes
@@ -26,6 +27,7 @@ def dumps(calibrator: "Calibrator") -> bytes:
         "parameters": _plain_parameters(calibrator),
         "score": calibrator.score_column_,
         "columns": calibrator.feature_names_in_.tolist(),
+        **_labels(calibrator),
         "state": calibrator._state(),
     }
     return dump_document(document)
@@ -43,13 +45,25 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     document = parse_document(content, name)
     try:
         calibrator = make(document["method"], **document["parameters"])
-        calibrator._remember(document["score"], document["columns"])
+        labels = ClassLabels(np.asarray(document.get("classes", [0, 1])), int(document.get("positive", 1)))
+        calibrator._remember(document["score"], document["columns"], labels)
         calibrator._restore(document["state"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
     return calibrator
+
+
+def _labels(calibrator: "Calibrator") -> dict[str, Any]:
+    """The two classes and which is positive; nothing where they are 0 and 1, or one of many in the state."""
+    classes = calibrator.classes_.tolist()
+    zero_one = calibrator.classes_.dtype.kind == "i" and classes == [0, 1] and calibrator.positive_ == 1
+    if zero_one or not isinstance(calibrator.score_column_, str):
+        return {}
+    if not all(isinstance(value, str | int | float) for value in classes):
+        raise ParameterError(f"classes {classes!r} cannot be written to a model file: make the labels text or numbers")
+    return {"classes": classes, "positive": calibrator.positive_}
 
 
 def _plain_parameters(calibrator: "Calibrator") -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData
 from mbct.calibrators.registry import make
-from mbct.data.columns import Columns, column_name, factorize
+from mbct.data.columns import Columns, factorize
 from mbct.errors import DataError, ParameterError
 from mbct.model.encoding import category_key
 from mbct.validation import FloatArray, at_least
@@ -69,8 +69,9 @@ class SegmentCalibrator(Calibrator):
     def _field_name(self, data: TrainingData) -> str | None:
         others = [name for name in data.columns.names if name != data.score]
         if self.field is not None:
-            data.columns.require([column_name(self.field)])
-            return column_name(self.field)
+            name = data.columns.name_of(self.field)
+            data.columns.require([name])
+            return name
         if len(others) > 1:
             listed = ", ".join(map(repr, others[:12]))
             raise DataError(f"which column holds the segments? pass field='name'; the data has {listed}")
@@ -102,7 +103,7 @@ class SegmentCalibrator(Calibrator):
 
     def _restore_part(self, state: dict[str, Any]) -> Calibrator:
         part = self._make_part()
-        part._remember(self.score_column_, self.feature_names_in_.tolist())
+        part._remember(self.score_column_, self.feature_names_in_.tolist(), self._labels)
         part._restore(state)
         return part
 

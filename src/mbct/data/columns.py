@@ -38,6 +38,20 @@ class Columns:
             raise DataError(f"column {name!r} is missing; the data has {listing(self.by_name)}")
         return self.by_name[name]
 
+    def name_of(self, index_or_name: int | str) -> str:
+        """Name of a column given by its name or by its number among these columns; negative ones count from the end.
+
+        >>> columns = Columns({"age": np.ones(1), "p": np.ones(1)}, 1)
+        >>> columns.name_of(0), columns.name_of(-1), columns.name_of("pctr")
+        ('age', 'p', 'pctr')
+        """
+        if isinstance(index_or_name, str):
+            return index_or_name
+        if not -len(self.by_name) <= index_or_name < len(self.by_name):
+            count = len(self.by_name)
+            raise DataError(f"column {index_or_name} is missing: the data has {count} columns, {listing(self.by_name)}")
+        return self.names[index_or_name]
+
     def numpy(self, name: str) -> np.ndarray[Any, Any]:
         """The column called ``name`` as a numpy array."""
         column = self.column(name)
@@ -72,6 +86,8 @@ def read_columns(frame: Any) -> Columns:
     """Open ``frame``; raise one clear error where it is no frame, is empty or repeats a name."""
     if isinstance(frame, np.ndarray):
         return _from_array(frame)
+    if hasattr(frame, "tocsr"):
+        raise DataError(f"sparse input ({type(frame).__name__}) is not supported: pass dense columns, X.toarray()")
     if isinstance(frame, Mapping):
         arrays = {str(k): np.asarray(v) for k, v in frame.items()}
         lengths = {len(v) for v in arrays.values()}
@@ -101,7 +117,9 @@ def _from_array(array: np.ndarray[Any, Any]) -> Columns:
 
 def _non_empty(columns: Columns) -> Columns:
     if columns.n_rows == 0 or not columns.by_name:
-        raise DataError(f"the data is empty ({columns.n_rows} rows, {len(columns.by_name)} columns)")
+        n_columns = len(columns.by_name)
+        fault = f": {n_columns} feature(s) (shape=({columns.n_rows}, 0)) while a minimum of 1 is required; pass columns"
+        raise DataError(f"the data is empty ({columns.n_rows} rows, {n_columns} columns){'' if n_columns else fault}")
     return columns
 
 

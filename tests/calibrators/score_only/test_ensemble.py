@@ -55,7 +55,7 @@ def test_few_scores_share_equally():
         ({"methods": "platt"}, "methods must be a list of method names, got 'platt'"),
         ({"methods": ()}, "methods must be a list"),
         ({"methods": ("nonsense",)}, "unknown method 'nonsense'; available are"),
-        ({"cv": 1}, "cv must be a number of at least 2, got 1"),
+        ({"n_folds": 1}, "n_folds must be a number of at least 2, got 1"),
     ],
 )
 def test_senseless_parameters_are_named(parameters, message):

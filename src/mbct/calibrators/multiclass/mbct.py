@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.folds import JoinedRows
-from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.inputs import ClassLabels, TrainingData
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
 from mbct.data.columns import Columns
@@ -201,7 +201,7 @@ class MulticlassCalibrator(ManyScores):
 
     def _restored(self, state: dict[str, Any]) -> MBCTCalibrator:
         one = self._one()
-        one._remember(state["score"], state["columns"])
+        one._remember(state["score"], state["columns"], ClassLabels())
         one._restore(state)
         return one
 

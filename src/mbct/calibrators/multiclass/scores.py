@@ -9,8 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, class_labels, take_labels, take_weights, training_data
-from mbct.data.columns import Columns, column_name, read_columns
+from mbct.calibrators.inputs import (
+    ClassLabels,
+    TrainingData,
+    class_labels,
+    listed,
+    take_labels,
+    take_weights,
+    training_data,
+)
+from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.validation import FloatArray, as_probabilities, same_length
 
@@ -51,32 +59,40 @@ class ManyScores(Calibrator):
         classes, code = class_labels(labels, label_name, self.classes)
         if len(classes) != len(names):
             raise DataError(
-                f"{len(names)} score columns, but {label_name} has {len(classes)} classes ({_listed(classes)}): "
+                f"{len(names)} score columns, but {label_name} has {len(classes)} classes ({listed(classes)}): "
                 "pass one score column for each class, and classes=… where a class is missing from the labels"
             )
         counted = np.flatnonzero(weight > 0)
         if len(np.unique(code[counted])) < 2:
             raise DataError(f"{label_name} has a single class: at least two are needed; widen the sample")
         self._fit_classes(rows.take(counted), code[counted], weight[counted])
-        self._remember(names, columns.names)  # type: ignore[arg-type]  # K names, where the base has one
-        self.classes_ = classes
+        self._remember(names, columns.names, ClassLabels(classes))  # type: ignore[arg-type]  # K names, not one
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
-        if isinstance(getattr(self, "score_column_", ""), str):
+        if self._is_binary:
             return super().calibrate(X, y_prob=y_prob)
         return self._calibrate_classes(_class_rows(read_columns(X), self.score_column_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities of all classes, in the order of ``classes_``."""
-        calibrated = self.calibrate(X, y_prob=y_prob)
-        return calibrated if calibrated.ndim == 2 else np.column_stack([1.0 - calibrated, calibrated])
+        if self._is_binary:
+            return super().predict_proba(X, y_prob=y_prob)
+        return self.calibrate(X, y_prob=y_prob)
 
-    def predict(self, X: Any, *, y_prob: Any = None) -> np.ndarray[Any, Any]:
+    def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
         """The most probable class."""
         likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
         return np.asarray(self.classes_[likeliest])
+
+    def _log_losses(self, columns: Columns, labels: npt.NDArray[Any], name: str, y_prob: Any) -> FloatArray:
+        if self._is_binary:
+            return super()._log_losses(columns, labels, name, y_prob)
+        code = class_labels(labels, name, self.classes_)[1]
+        calibrated = self._calibrate_classes(_class_rows(columns, self.score_column_, y_prob))
+        given = calibrated[np.arange(len(code)), code]
+        return np.asarray(-np.log(np.clip(given, np.finfo(np.float64).eps, 1.0)), dtype=np.float64)
 
     def _fit(self, data: TrainingData) -> None:
         counted = data.counted()
@@ -85,6 +101,11 @@ class ManyScores(Calibrator):
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         return self._calibrate_classes(_both(columns, y_prob))[:, 1]
+
+    @property
+    def _is_binary(self) -> bool:
+        """Whether one score column was fitted."""
+        return isinstance(getattr(self, "score_column_", ""), str)
 
     @abstractmethod
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
@@ -101,7 +122,7 @@ class ManyScores(Calibrator):
         if self.score_column is None:
             return columns.names
         many = [self.score_column] if isinstance(self.score_column, str | int) else self.score_column
-        return [column_name(name) for name in many]
+        return [columns.name_of(name) for name in many]
 
 
 def _both(columns: Columns, y_prob: FloatArray) -> ClassRows:
@@ -119,7 +140,3 @@ def _class_rows(columns: Columns, names: Sequence[str], y_prob: Any) -> ClassRow
     same_length(columns.n_rows, y_prob=matrix)
     scores = [as_probabilities(matrix[:, k], f"y_prob[:, {k}]") for k in range(len(names))]
     return ClassRows(columns, np.column_stack(scores))
-
-
-def _listed(classes: np.ndarray[Any, Any]) -> str:
-    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")

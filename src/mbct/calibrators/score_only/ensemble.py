@@ -47,9 +47,9 @@ class EnsembleMap(ScoreMap):
 class EnsembleCalibrator(ScoreCalibrator):
     """Convex mixture of methods that look at the score alone, after Mix-n-Match (Zhang, Kailkhura and Han 2020).
 
-    The shares minimise the log loss of predictions held out by ``cv`` folds of whole scores (so that a flexible
-    member earns no share by memorising), the members are then fitted on all rows. With fewer than ``2·cv`` distinct
-    scores, or where a fold would leave one class, all members get equal shares.
+    The shares minimise the log loss of predictions held out by ``n_folds`` folds of whole scores (so that a flexible
+    member earns no share by memorising), the members are then fitted on all rows. With fewer than ``2·n_folds``
+    distinct scores, or where a fold would leave one class, all members get equal shares.
     """
 
     method = "ensemble"
@@ -61,17 +61,17 @@ class EnsembleCalibrator(ScoreCalibrator):
         score_column: str | int | None = None,
         *,
         methods: Sequence[str] = ("identity", "temperature", "beta", "isotonic"),
-        cv: int = 5,
+        n_folds: int = 5,
         random_state: int = 0,
     ):
         self.score_column = score_column
         self.methods = methods
-        self.cv = cv
+        self.n_folds = n_folds
         self.random_state = random_state
 
     def fit_map(self, counts: ScoreCounts) -> EnsembleMap:
         """Shares from held-out scores, members from all."""
-        at_least(2, cv=self.cv)
+        at_least(2, n_folds=self.n_folds)
         if isinstance(self.methods, str) or not self.methods:
             raise ParameterError(f"methods must be a list of method names, got {self.methods!r}")
         names = tuple(self.methods)
@@ -81,11 +81,11 @@ class EnsembleCalibrator(ScoreCalibrator):
         return EnsembleMap(names, tuple(shares.tolist()), tuple(member.fit_map(counts) for member in members))
 
     def _held_out(self, counts: ScoreCounts, members: list[ScoreCalibrator]) -> FloatArray | None:
-        if len(counts) < 2 * self.cv:
+        if len(counts) < 2 * self.n_folds:
             return None
-        fold = np.random.default_rng(self.random_state).permutation(len(counts)) % self.cv
+        fold = np.random.default_rng(self.random_state).permutation(len(counts)) % self.n_folds
         predicted = np.empty((len(members), len(counts)))
-        for k in range(self.cv):
+        for k in range(self.n_folds):
             rest = counts.take(np.flatnonzero(fold != k))
             if not rest.has_both_classes():
                 return None
