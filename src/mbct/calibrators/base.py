@@ -146,7 +146,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         persistence.save(self, path)
 
     def _log_losses(self, columns: Columns, labels: npt.NDArray[Any], name: str, y_prob: Any) -> FloatArray:
-        y_true = self._labels.encode(labels, name)
+        y_true = self.encode_labels(labels, name)
         return log_losses(self.calibrate_columns(*self._scored(columns, y_prob)), y_true)
 
     def _read(self, X: Any, y_prob: Any) -> tuple[Columns, FloatArray]:
@@ -169,6 +169,10 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         # A lone column is the score whatever it is called now, if it was alone and the score at fitting.
         alone = len(columns.names) == 1 and list(self.feature_names_in_) == [self.score_column_]
         return columns, scores(columns, columns.names[0] if alone else self.score_column_, y_prob)[1]
+
+    def encode_labels(self, labels: npt.NDArray[Any], name: str = "y") -> FloatArray:
+        """1.0 for each label of the positive class, 0.0 for the other; ``name`` stands in messages."""
+        return self._labels.encode(labels, name)
 
     @property
     def _labels(self) -> ClassLabels:

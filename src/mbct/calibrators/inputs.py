@@ -91,7 +91,8 @@ def take_labels(columns: Columns, y: Any) -> tuple[Columns, npt.NDArray[Any], st
         raise DataError("requires y to be passed, but the target y is None: pass the labels, or their column's name")
     if isinstance(y, str):
         return columns.without(y), as_column(columns.numpy(y), f"label column {y!r}"), f"label column {y!r}"
-    if len(shape := getattr(y, "shape", ())) == 2 and shape[1] == 1:
+    shape: tuple[int, ...] = getattr(y, "shape", ())
+    if len(shape) == 2 and shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected", DataConversionWarning, stacklevel=4)
     return columns, as_column(y, "y"), "y"
 
@@ -119,7 +120,7 @@ def binary_classes(
     if len(present) == 1 and not (one_class and zero_one):
         value = repr(present[0]) if present.dtype.kind in "OU" else f"{present[0]:g}"
         raise DataError(
-            f"the label is {value} in every row: both classes are needed to see a bias; "
+            f"the label is {value} in every row: both classes are needed to see a bias, not one class; "
             "widen the sample or check the label column"
         )
     # 0 and 1 of whatever type are one pair of classes, so that a model does not depend on the type of the column.

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.views import DEFAULT_NUMBERS, BinsCurve, compute_bins_curves
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, judge, tidy
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, tidy
 
 _TITLES = {"ece": "ECE", "debiased_ece": "debiased ECE", "mvce": "MVCE (closed form)"}
 
@@ -49,7 +50,7 @@ class BinsDisplay:
         ax: Any = None,
     ) -> Self:
         """Before and after a fitted calibrator."""
-        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
         curves = compute_bins_curves(rows.y_true, named, metric=metric, n_bins=n_bins, sample_weight=rows.weight)
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax)

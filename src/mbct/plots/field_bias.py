@@ -6,8 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
+from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, compute_field_bias
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, judge, ratio_axis, ratio_limits, tidy
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
 
 _LINE_HEIGHT = 0.3
 
@@ -68,7 +69,7 @@ class FieldBiasDisplay:
         ax: Any = None,
     ) -> Self:
         """Before and after a fitted calibrator; ``by`` names a column, None takes that of the largest error before."""
-        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         before, after = (
             compute_field_bias(
                 rows.y_true,

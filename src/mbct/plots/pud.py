@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.calibrators.score_only.binning import HistogramCalibrator
+from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows
 from mbct.evaluation.diagnostics.subgroups import (
     DEFAULT_PARTS,
     SubgroupRatios,
@@ -14,7 +15,7 @@ from mbct.evaluation.diagnostics.subgroups import (
     rank_by,
 )
 from mbct.evaluation.metrics.segments import read_one_column
-from mbct.plots.style import BEFORE, PALETTE, Judged, axes_for, judge, ratio_axis, ratio_limits, tidy
+from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
 
 DEFAULT_BINS = 10
 
@@ -78,7 +79,7 @@ class PUDDisplay:
         The calibrator's bins hold rows that it moves by about the same factor. ``by`` names the column along which
         bins are divided; None divides them by prediction.
         """
-        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
         histogram = HistogramCalibrator(n_bins=n_bins).fit(rows.before, rows.y_true, rows.weight)
         strips = compare_with_histogram(rows, histogram, codes, n_bins, n_parts, calibrator.method)
@@ -122,7 +123,7 @@ class PUDDisplay:
 
 
 def compare_with_histogram(
-    rows: Judged, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
+    rows: CalibratedRows, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
 ) -> tuple[SubgroupRatios, SubgroupRatios]:
     """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's.
 

@@ -7,8 +7,9 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
+from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.reliability import DEFAULT_BINS, ReliabilityCurve, compute_panels, compute_reliability
-from mbct.plots.style import AFTER, BEFORE, MARKERS, NEUTRAL, PALETTE, axes_for, judge, pyplot, tidy
+from mbct.plots.style import AFTER, BEFORE, MARKERS, NEUTRAL, PALETTE, axes_for, pyplot, tidy
 from mbct.validation import as_probabilities
 
 
@@ -55,7 +56,7 @@ class ReliabilityDisplay:
         histogram: bool = True,
     ) -> Self:
         """Predictions before and after a fitted calibrator."""
-        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
         curves = _curves(rows.y_true, named, n_bins, confidence, rows.weight)
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax, histogram=histogram)
@@ -185,7 +186,7 @@ class SegmentReliabilityDisplay:
         axes: Any = None,
     ) -> Self:
         """Before and after a fitted calibrator; ``by`` names a column of ``X``."""
-        rows = judge(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         curves = {
             name: compute_panels(
                 rows.y_true,

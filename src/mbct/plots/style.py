@@ -1,18 +1,11 @@
 """Colours and axes that all displays share; the only place that asks for matplotlib."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.utils.validation import check_is_fitted
 
-from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import scores, take_labels, take_weights
-from mbct.data.columns import Columns, read_columns
-from mbct.errors import MissingDependencyError, ParameterError
-from mbct.validation import FloatArray, as_binary_labels, same_length
+from mbct.errors import MissingDependencyError
 
 BEFORE = "#D55E00"
 AFTER = "#0072B2"
@@ -87,57 +80,3 @@ def ratio_limits(values: Iterable[Any], widest: float = 20.0) -> tuple[float, fl
     found = found[np.isfinite(found) & (found > 0)]
     low, high = (float(found.min()), float(found.max())) if len(found) else (1.0, 1.0)
     return max(min(low / 1.1, 0.9), 1.0 / widest), min(max(high * 1.1, 1.1), widest)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Labelled rows with the prediction before and after the calibration."""
-
-    columns: Columns
-    score: str
-    y_true: FloatArray
-    before: FloatArray
-    after: FloatArray
-    weight: FloatArray
-
-    def fields(self, names: str | Sequence[str] | None = None) -> dict[str, npt.NDArray[Any]]:
-        """Columns by name; all but the score where no name is given."""
-        if names is None:
-            chosen = [name for name in self.columns.names if name != self.score]
-        else:
-            chosen = [names] if isinstance(names, str) else list(names)
-        self.columns.require(chosen)
-        return {name: self.columns.numpy(name) for name in chosen}
-
-    @property
-    def move(self) -> FloatArray:
-        """After / before: the multiplier that each row received; rows of equal move share a bin."""
-        return np.asarray(self.after / np.maximum(self.before, 1e-300), dtype=np.float64)
-
-
-def check_calibrator(calibrator: Any) -> None:
-    """Raise unless a calibrator of this package was fitted to one probability."""
-    if not isinstance(calibrator, Calibrator):
-        raise ParameterError(
-            f"a calibrator of mbct is needed, got {type(calibrator).__name__}; "
-            "for other models pass their probabilities to from_predictions"
-        )
-    check_is_fitted(calibrator)
-    if not isinstance(calibrator.score_column_, str):
-        raise ParameterError(
-            f"the calibrator is of {len(calibrator.score_column_)} classes, here one probability is judged: "
-            "pass one class's column to from_predictions"
-        )
-
-
-def judge(calibrator: Any, X: Any, y: Any, *, sample_weight: Any = None, y_prob: Any = None) -> Judged:
-    """Calibrate ``X`` and keep both predictions; ``y`` may name the label column, ``sample_weight`` the weights."""
-    check_calibrator(calibrator)
-    columns, labels, name = take_labels(read_columns(X), y)
-    y_true = as_binary_labels(labels, name)
-    columns, weight = take_weights(columns, sample_weight)
-    same_length(columns.n_rows, y=y_true)
-    before = scores(columns, calibrator.score_column_, y_prob)[1]
-    return Judged(
-        columns, calibrator.score_column_, y_true, before, calibrator.calibrate_columns(columns, before), weight
-    )

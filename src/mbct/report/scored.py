@@ -12,11 +12,11 @@ from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
+from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
 from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.metrics.segments import Segmentation, segment
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.plots.style import Judged, check_calibrator, judge
-from mbct.validation import FloatArray, as_binary_labels, same_length
+from mbct.validation import FloatArray, same_length
 
 MOST_NUMBERS = 20
 """A column of numbers with more distinct values is cut into deciles."""
@@ -38,7 +38,7 @@ class Scored:
     """Rows before and after the calibration, with the same segments."""
 
     calibrator: Calibrator
-    judged: Judged
+    judged: CalibratedRows
     fields: tuple[Segmentation, ...]
     before: Rows
     after: Rows
@@ -68,10 +68,10 @@ def score_rows(
     same_length(columns.n_rows, y=labels)
     name = calibrator.score_column_ if score_column is None else column_name(score_column)
     kept, exclusions = _usable(columns, labels, name, sample_weight)
-    y_true = as_binary_labels(labels[kept], label_name)
+    calibrator.encode_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
     other = None if score_column is None else columns.numpy(name)
-    judged = judge(calibrator, dict(columns.by_name), y_true, sample_weight=weight, y_prob=other)
+    judged = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
     if name != judged.score:
         judged = _without(judged, name)
     fields, left_out = _fields(judged)
@@ -123,12 +123,14 @@ def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
     return np.asarray(sample_weight)[kept]
 
 
-def _without(judged: Judged, name: str) -> Judged:
+def _without(judged: CalibratedRows, name: str) -> CalibratedRows:
     """The rows without the column that stood in for the score: it is no segment."""
-    return Judged(judged.columns.without(name), judged.score, judged.y_true, judged.before, judged.after, judged.weight)
+    return CalibratedRows(
+        judged.columns.without(name), judged.score, judged.y_true, judged.before, judged.after, judged.weight
+    )
 
 
-def _fields(judged: Judged) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
+def _fields(judged: CalibratedRows) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
     """Every column as segments, but for constants and identifiers."""
     fields, left_out = [], []
     for name, column in judged.fields().items():

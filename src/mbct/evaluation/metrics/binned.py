@@ -1,13 +1,13 @@
 """Errors over bins of the sorted predictions (ECE, MCE, ECE_sweep, debiased ECE) and of one bin (PCE, PUD, BFGPCE)."""
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import BinnedEstimate, Estimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm
 from mbct.stats.divisions import equal_width, uniform_mass
 from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, sweep_bins
 from mbct.stats.partition_error import (
@@ -29,10 +29,7 @@ def ece(
     strategy: str = "uniform-mass",
     norm: float = 1,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
     """Expected calibration error (Σ_b c_b/n·PCE(D_b)^p)^{1/p} over bins of the predictions, equation (ece_n).
 
@@ -48,8 +45,8 @@ def ece(
     def statistic(rows: Rows) -> float:
         return ece_of_bins(divide(rows.atoms, bins), p)
 
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, statistic, BinnedEstimate, n_bins=bins)
 
 
 def mce(
@@ -59,10 +56,7 @@ def mce(
     n_bins: int = 15,
     strategy: str = "uniform-mass",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
     """Maximum calibration error: the largest PCE of any bin, that is :func:`ece` in the infinite norm."""
     return ece(
@@ -72,10 +66,7 @@ def mce(
         strategy=strategy,
         norm=math.inf,
         sample_weight=sample_weight,
-        confidence=confidence,
-        n_bootstrap=n_bootstrap,
-        n_null=n_null,
-        seed=seed,
+        **resampling,
     )
 
 
@@ -85,10 +76,7 @@ def ece_sweep(
     *,
     norm: float = 2,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
     """ECE with as many uniform-mass bins as keep the bins' label rates in order (Roelofs et al. 2022)."""
     p = check_norm(norm)
@@ -96,10 +84,8 @@ def ece_sweep(
     def statistic(rows: Rows) -> float:
         return ece_of_atoms(rows.atoms, sweep_bins(rows.atoms), p)
 
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
-        rows, statistic, BinnedEstimate, n_bins=sweep_bins(rows.atoms)
-    )
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, statistic, BinnedEstimate, n_bins=sweep_bins(rows.atoms))
 
 
 def debiased_ece(
@@ -109,10 +95,7 @@ def debiased_ece(
     n_bins: int = 15,
     strategy: str = "uniform-mass",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
     """ECE in the 2-norm less what label noise adds to it (Kumar, Liang & Ma 2019); 0 where noise explains all."""
     bins = check_count("n_bins", n_bins)
@@ -121,8 +104,8 @@ def debiased_ece(
     def statistic(rows: Rows) -> float:
         return debiased_error(divide(rows.atoms, bins))
 
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, statistic, BinnedEstimate, n_bins=bins)
 
 
 def pce(
@@ -130,18 +113,15 @@ def pce(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> Estimate:
     """Partition calibration error |mean prediction − label rate| of the rows as one bin, equation (pce)."""
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
 
     def statistic(rows: Rows) -> float:
         return float(partition_error(rows.whole)[0])
 
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, Estimate)
+    return how.estimate(rows, statistic, Estimate)
 
 
 def pud(
@@ -149,16 +129,14 @@ def pud(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
     """Partition underestimated degree, mean prediction / label rate of the rows as one bin.
 
     Below 1 the rows are underestimated; infinite without a positive.
     """
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(rows, _ratio, Estimate)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, _ratio, Estimate)
 
 
 def bfgpce(
@@ -168,10 +146,7 @@ def bfgpce(
     n_parts: int = 4,
     division: str = "sorted",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
     """Balanced finer-grained PCE: the rows as one bin, divided into equal parts, equation (fine_grain_loss).
 
@@ -179,15 +154,15 @@ def bfgpce(
     """
     parts = check_count("n_parts", n_parts)
     shuffled = check_choice("division", division, ("sorted", "shuffle")) == "shuffle"
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
 
     def statistic(rows: Rows) -> float:
         if not shuffled:
             return finer_partition_error(rows.atoms, parts)
-        view = shuffled_view(rows.in_one_order().bins, np.random.default_rng(seed))
+        view = shuffled_view(rows.in_one_order().bins, np.random.default_rng(how.seed))
         return finer_partition_error(view, parts)
 
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(rows, statistic, BinnedEstimate, n_bins=parts)
+    return how.estimate(rows, statistic, BinnedEstimate, n_bins=parts)
 
 
 def _ratio(rows: Rows) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +10,8 @@ import numpy.typing as npt
 from mbct.errors import ParameterError
 from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
 from mbct.evaluation.metrics.multicalibration import ALL_ROWS, multicalibration_error
-from mbct.evaluation.metrics.resampling import Resampling
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.evaluation.metrics.resampling import IntervalOptions, Resampling, prepare
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
 from mbct.evaluation.metrics.scores import grouped_area
 from mbct.evaluation.metrics.segments import Segmentation, read_segments
 from mbct.evaluation.metrics.table import Table
@@ -146,23 +146,22 @@ def evaluate(
     max_values: int = 20,
     correction: str = "holm",
     sample_weight: Any = None,
-    confidence: float | None = 0.95,
-    n_bootstrap: int = 100,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Evaluation:
     """Every metric over all rows and, for each column of ``by``, over each of its values.
 
     The ``max_values`` largest values of a column get a row of their own, the rest share one; errors over fields use
     all values. ``metrics`` chooses columns by name. ``p_value`` tests each segment's ECCE and is corrected for their
-    number. ``intervals`` are those of each metric's own bootstrap, all from the same ``n_bootstrap`` resamples of the
-    rows, not corrected for their number; ``confidence=None`` leaves them out, which is many times as fast.
+    number. ``intervals`` are those of each metric's own bootstrap, all from the same ``n_bootstrap`` (default 100)
+    resamples of the rows, not corrected for their number; with ``time`` or ``groups`` whole days or groups are drawn.
+    ``confidence`` (default 0.95) is their level; None leaves them out, which is many times as fast.
     """
     chosen = _chosen(metrics)
-    resampling = Resampling(confidence, n_bootstrap, 0, seed)
+    options: IntervalOptions = {"confidence": 0.95, "n_bootstrap": 100, **resampling}
     check_count("max_values", max_values)
     check_choice("correction", correction, tuple(CORRECTIONS))
     fields = () if by is None else read_segments(by)
-    rows = read_rows(y_true, y_prob, sample_weight, tuple(field.codes for field in fields))
+    rows, how = prepare(y_true, y_prob, sample_weight, options, tuple(field.codes for field in fields))
     named = _named_parts(rows, fields, max_values)
     columns: list[tuple[str, tuple[Any, ...]]] = [
         ("field", tuple(field for field, _, _ in named)),
@@ -174,9 +173,11 @@ def evaluate(
     tested = f"{correction} correction over {len(named) - 1} segments" if len(named) > 1 else "one test"
     notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
     intervals = None
-    if confidence is not None:
-        intervals = _intervals(rows, fields, max_values, Table(tuple(columns)), chosen, resampling)
-        notes.append(f"intervals: {confidence:.0%}, basic bootstrap, {n_bootstrap} resamples, each on its own")
+    if how.confidence is not None:
+        intervals = _intervals(rows, fields, max_values, Table(tuple(columns)), chosen, how)
+        drawn = "" if rows.blocks is None else f" of {int(rows.blocks.max()) + 1:,} whole blocks"
+        resamples = f"{how.n_bootstrap} resamples{drawn}"
+        notes.append(f"intervals: {how.confidence:.0%}, basic bootstrap, {resamples}, each on its own")
     if not fields:
         return Evaluation(Table(tuple(columns)), None, None, tuple(notes), intervals)
     worst = multicalibration_error(y_true, y_prob, by, sample_weight=sample_weight, min_rows=1, correction=correction)

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.special import ndtr
 
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import BlockEstimate, Estimate, RelativeEstimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
 from mbct.evaluation.metrics.segments import read_one_column, read_segments
 from mbct.stats.cumulative_error import cumulative_scale, in_sigmas
 from mbct.stats.divisions import Bins, uniform_mass
@@ -23,9 +23,7 @@ def pcoc(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
     """Predicted over observed positives, Σp / Σy: 1 is right in total, above 1 overestimates.
 
@@ -34,9 +32,9 @@ def pcoc(
     >>> float(pcoc([0, 1, 0, 1], [0.2, 0.7, 0.3, 0.4]))
     0.8
     """
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+    return how.estimate(
         rows,
         lambda rows: float(prediction_ratio(rows.whole)[0]),
         Estimate,
@@ -51,10 +49,7 @@ def field_ece(
     field: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> Estimate:
     """Field-ECE = (1/n) Σ_v |Σ_{i∈v}(y − p)| over the values v of one field.
 
@@ -62,10 +57,8 @@ def field_ece(
     0.5
     """
     values = read_one_column(field, "field")
-    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
-        rows, lambda rows: field_error(rows.values(0, len(values))), Estimate
-    )
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, (values.codes,))
+    return how.estimate(rows, lambda rows: field_error(rows.values(0, len(values))), Estimate)
 
 
 def field_rce(
@@ -75,10 +68,7 @@ def field_rce(
     *,
     no_positive: str = "drop",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> RelativeEstimate:
     """Field-RCE = (1/n) Σ_v n_v·|Σ_{i∈v}(p − y)| / Σ_{i∈v} y over the values v of one field.
 
@@ -87,15 +77,13 @@ def field_rce(
     """
     keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
     values = read_one_column(field, "field")
-    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, (values.codes,))
 
     def statistic(rows: Rows) -> float:
         return _relative(rows.values(0, len(values)), keep=keep)
 
     both = relative_field_error(rows.values(0, len(values)))
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
-        rows, statistic, RelativeEstimate, all_values=both.all_values, unseen_share=both.unseen_share
-    )
+    return how.estimate(rows, statistic, RelativeEstimate, all_values=both.all_values, unseen_share=both.unseen_share)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,23 +105,18 @@ def multi_field(
     error: str = "ece",
     no_positive: str = "drop",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> MultiFieldEstimate:
     """Mean over fields of Field-ECE (``error="ece"``, MFCE) or of Field-RCE (``error="rce"``, MFRCE)."""
     of_values = _field_statistic(error, no_positive)
     segmentations = read_segments(fields)
-    rows = read_rows(y_true, y_prob, sample_weight, tuple(s.codes for s in segmentations))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, tuple(s.codes for s in segmentations))
 
     def each(rows: Rows) -> list[float]:
         return [of_values(rows.values(i, len(s))) for i, s in enumerate(segmentations)]
 
     named = tuple(zip((s.name for s in segmentations), each(rows), strict=True))
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
-        rows, lambda rows: float(np.mean(each(rows))), MultiFieldEstimate, by_field=named
-    )
+    return how.estimate(rows, lambda rows: float(np.mean(each(rows))), MultiFieldEstimate, by_field=named)
 
 
 def cal_n(
@@ -143,10 +126,7 @@ def cal_n(
     n_blocks: int = 100,
     by: Any = None,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> BlockEstimate:
     """Cal-N = √(mean e²) over blocks, e = PCOC − 1 where PCOC ≥ 1, else 1/PCOC − 1.
 
@@ -155,13 +135,13 @@ def cal_n(
     """
     check_count("n_blocks", n_blocks)
     values = None if by is None else read_one_column(by, "by")
-    rows = read_rows(y_true, y_prob, sample_weight, () if values is None else (values.codes,))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, () if values is None else (values.codes,))
 
     def blocks(rows: Rows) -> Bins:
         return uniform_mass(rows.atoms, n_blocks) if values is None else rows.values(0, len(values))
 
     value, left_out = calibration_n(blocks(rows))
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
+    return how.estimate(
         rows,
         lambda rows: calibration_n(blocks(rows))[0],
         BlockEstimate,

@@ -1,13 +1,13 @@
 """MVCE: the paper's error over many divisions, shuffled, sorted or by features."""
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import NullOptions, Resampling, prepare
 from mbct.evaluation.metrics.results import MultiViewEstimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm, read_rows
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm
 from mbct.evaluation.metrics.segments import read_segments
 from mbct.progress import Advance, progress
 from mbct.stats.expected_error import ece_of_atoms
@@ -30,14 +30,11 @@ def mvce(
     bin_size: float | None = None,
     n_bins: int | None = None,
     norm: float = 2,
-    seed: int = 0,
     views: str = "shuffle",
     method: str = "monte-carlo",
     features: Any = None,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> MultiViewEstimate:
     """Multi-view calibration error ((1/r) Σ_i ((1/t_i) Σ_j PCE(D_ij))^p)^{1/p}, equation (mvce).
 
@@ -55,15 +52,14 @@ def mvce(
     check_choice("views", views, VIEWS)
     check_choice("method", method, METHODS)
     p = check_norm(norm, allow_infinite=False)
-    resampling = Resampling(confidence, n_bootstrap, n_null, seed)
     if (features is not None) != (views == "features"):
         raise ParameterError(f"features go with views='features' and with nothing else, got views={views!r}")
     if views == "features":
         return _over_features(y_true, y_prob, sample_weight, features, p, resampling)
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     bins = _number_of_bins(rows, bin_size, n_bins)
     if views == "sorted":
-        return resampling.estimate(
+        return how.estimate(
             rows,
             lambda rows: ece_of_atoms(rows.atoms, bins, 1.0),
             MultiViewEstimate,
@@ -74,10 +70,10 @@ def mvce(
     if method == "closed-form":
         if p not in (1.0, 2.0):
             raise ParameterError(f"the closed form covers norms 1 and 2, got {norm!r}; use method='monte-carlo'")
-        return resampling.estimate(
+        return how.estimate(
             rows, lambda rows: closed_form_of_rows(rows, bins, p), MultiViewEstimate, method=method, n_bins=bins
         )
-    return _shuffled(rows, bins, check_count("n_views", n_views), p, resampling)
+    return _shuffled(rows, bins, check_count("n_views", n_views), p, how)
 
 
 def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Resampling) -> MultiViewEstimate:
@@ -108,16 +104,16 @@ def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Re
 
 
 def _over_features(
-    y_true: Any, y_prob: Any, sample_weight: Any, features: Any, norm: float, resampling: Resampling
+    y_true: Any, y_prob: Any, sample_weight: Any, features: Any, norm: float, resampling: NullOptions
 ) -> MultiViewEstimate:
     segmentations = read_segments(features)
-    rows = read_rows(y_true, y_prob, sample_weight, tuple(s.codes for s in segmentations))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, tuple(s.codes for s in segmentations))
 
     def statistic(rows: Rows) -> float:
         errors = [field_error(rows.values(i, len(s))) for i, s in enumerate(segmentations)]
         return norm_over_views(np.asarray(errors), norm)[0]
 
-    return resampling.estimate(rows, statistic, MultiViewEstimate, views="features", n_views=len(segmentations))
+    return how.estimate(rows, statistic, MultiViewEstimate, views="features", n_views=len(segmentations))
 
 
 def closed_form_of_rows(rows: Rows, n_bins: int, norm: float) -> float:

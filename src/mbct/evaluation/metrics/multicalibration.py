@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
 from mbct.evaluation.metrics.segments import Segmentation, read_segments
 from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error_by_group, cumulative_scale, in_sigmas
 from mbct.stats.testing import CORRECTIONS
@@ -58,9 +58,7 @@ def multicalibration_error(
     min_rows: int = 10,
     correction: str = "holm",
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> MulticalibrationEstimate:
     """The largest ECCE/σ of any segment, times the global σ (Guy et al. 2025).
 
@@ -71,7 +69,7 @@ def multicalibration_error(
     correct = CORRECTIONS[check_choice("correction", correction, tuple(CORRECTIONS))]
     check_count("min_rows", min_rows)
     groupings = tuple(_groupings(read_segments(by), check_count("depth", depth)))
-    rows = read_rows(y_true, y_prob, sample_weight, tuple(g.codes for g in groupings))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, tuple(g.codes for g in groupings))
     kept = [np.bincount(codes, minlength=len(g)) >= min_rows for codes, g in zip(rows.groups, groupings, strict=True)]
     if len(rows) < min_rows:
         raise DataError(f"{len(rows)} rows are fewer than min_rows={min_rows}: lower min_rows or bring more data")
@@ -97,7 +95,7 @@ def multicalibration_error(
     corrected = correct(p_values)
     columns = (names, *(a.tolist() for a in (counts, error, scaled, p_values, corrected)))
     segments = sorted((SegmentError(*row) for row in zip(*columns, strict=True)), key=lambda s: (-s.scaled, s.segment))
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+    return how.estimate(
         rows,
         statistic,
         MulticalibrationEstimate,

@@ -1,22 +1,48 @@
-"""Intervals by bootstrap and p-values by simulated labels: seeded, and the same for any order of the rows."""
+"""Intervals by bootstrap and p-values by simulated labels: seeded, and the same for any order of the rows.
+
+Where rows belong together (a day, a patient), whole blocks of rows are drawn, not single rows.
+"""
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import ParameterError
+from mbct.evaluation.blocks import block_numbers
 from mbct.evaluation.metrics.results import Estimate, Interval
-from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_count
+from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_count, read_rows
 from mbct.progress import progress
 from mbct.validation import FloatArray
 
 Statistic = Callable[[Rows], float]
 Kind = TypeVar("Kind", bound=Estimate)
 SIMULATED_NULL = "the predictions were right (labels drawn from them, {} times)"
+
+
+class IntervalOptions(TypedDict, total=False):
+    """Keywords of every metric that say how its interval is found.
+
+    ``confidence`` (default None: no interval) is the level, ``n_bootstrap`` (200) the number of resamples and ``seed``
+    (0) their seed. ``time`` (dates, timestamps or numbers of days) or ``groups`` (any values) say which rows belong
+    together: whole days or groups are then drawn.
+    """
+
+    confidence: float | None
+    n_bootstrap: int
+    seed: int
+    time: Any
+    groups: Any
+
+
+class NullOptions(IntervalOptions, total=False):
+    """The same, and ``n_null`` (default 0: none), the number of simulated data sets behind the p-value."""
+
+    n_null: int
 
 
 @dataclass(frozen=True)
@@ -64,9 +90,11 @@ class Resampling:
 
     def replicates(self, rows: OrderedRows, measure: Callable[[FloatArray], Any]) -> FloatArray:
         """What ``measure`` makes of the weights of each resample of the rows, one after the other."""
+        n_blocks = len(rows) if rows.blocks is None else int(rows.blocks.max()) + 1
 
         def replicate(rng: np.random.Generator) -> Any:
-            return measure(rows.weight * np.bincount(rng.integers(len(rows), size=len(rows)), minlength=len(rows)))
+            times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
+            return measure(rows.weight * (times if rows.blocks is None else times[rows.blocks]))
 
         return self._repeat(replicate, self.n_bootstrap, stream=0)
 
@@ -111,3 +139,16 @@ class Resampling:
                 found.append(value)
                 advance(1)
         return np.asarray(found, dtype=np.float64)
+
+
+def prepare(
+    y_true: Any,
+    y_prob: Any,
+    sample_weight: Any,
+    options: IntervalOptions,
+    groups: tuple[npt.NDArray[np.int64], ...] = (),
+) -> tuple[Rows, Resampling]:
+    """The rows that a metric looks at, and how it is resampled."""
+    how: dict[str, Any] = {name: value for name, value in options.items() if name not in ("time", "groups")}
+    blocks = block_numbers(options.get("time"), options.get("groups"))
+    return read_rows(y_true, y_prob, sample_weight, groups, blocks), Resampling(**how)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import ParameterError
+from mbct.errors import DataError, ParameterError
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
 from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_of_rows
 from mbct.validation import FloatArray, as_binary_labels, as_probabilities, as_weights, same_length
@@ -24,6 +24,8 @@ class Rows:
     y_true: FloatArray
     weight: FloatArray
     groups: tuple[npt.NDArray[np.int64], ...] = ()
+    blocks: npt.NDArray[np.int64] | None = None
+    """Number of the block of rows that each belongs to, which are resampled together; None where rows stand alone."""
 
     def __len__(self) -> int:
         return len(self.y_prob)
@@ -65,12 +67,14 @@ class Rows:
     def take(self, index: npt.NDArray[Any]) -> Self:
         """The rows at ``index`` (numbers or a mask)."""
         groups = tuple(group[index] for group in self.groups)
-        return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups)
+        blocks = None if self.blocks is None else self.blocks[index]
+        return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups, blocks)
 
     def in_one_order(self) -> "OrderedRows":
         """The same rows by prediction, weight, groups and label, whatever their order was."""
-        rows = self.take(np.lexsort((self.y_true, *self.groups, self.weight, self.y_prob)))
-        return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups)
+        blocks = () if self.blocks is None else (self.blocks,)
+        rows = self.take(np.lexsort((self.y_true, *blocks, *self.groups, self.weight, self.y_prob)))
+        return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks)
 
     def with_weight(self, weight: FloatArray) -> Self:
         """Other weights; rows that have none left are dropped."""
@@ -92,7 +96,11 @@ class OrderedRows(Rows):
 
 
 def read_rows(
-    y_true: Any, y_prob: Any, sample_weight: Any = None, groups: tuple[npt.NDArray[np.int64], ...] = ()
+    y_true: Any,
+    y_prob: Any,
+    sample_weight: Any = None,
+    groups: tuple[npt.NDArray[np.int64], ...] = (),
+    blocks: npt.NDArray[np.int64] | None = None,
 ) -> Rows:
     """Check labels, predictions and weights and drop the rows of no weight."""
     labels = as_binary_labels(y_true)
@@ -100,8 +108,16 @@ def read_rows(
     same_length(len(labels), y_prob=probabilities)
     for group in groups:
         same_length(len(labels), by=group)
-    rows = Rows(probabilities, labels, as_weights(sample_weight, len(labels)), groups)
-    return rows if (rows.weight > 0).all() else rows.take(rows.weight > 0)
+    if blocks is not None:
+        same_length(len(labels), blocks=blocks)
+    rows = Rows(probabilities, labels, as_weights(sample_weight, len(labels)), groups, blocks)
+    rows = rows if (rows.weight > 0).all() else rows.take(rows.weight > 0)
+    if rows.blocks is None:
+        return rows
+    present, number = np.unique(rows.blocks, return_inverse=True)
+    if len(present) < 2:
+        raise DataError("time or groups put all rows into one block: an interval needs at least two")
+    return replace(rows, blocks=number.astype(np.int64))
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

@@ -1,14 +1,14 @@
 """Scores: log loss, normalised entropy, Brier score with its parts, AUC over all rows and within groups."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import BrierEstimate, Estimate
-from mbct.evaluation.metrics.rows import Rows, read_rows
+from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.metrics.segments import read_one_column
 from mbct.stats.ranking import auc_by_group, auc_of_atoms
 from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
@@ -19,15 +19,11 @@ def log_loss(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
     """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1."""
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
-        rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate
-    )
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
 
 def normalised_entropy(
@@ -35,15 +31,11 @@ def normalised_entropy(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
     """Log loss divided by that of always predicting the label rate; not a number where the labels are all equal."""
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
-        rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate
-    )
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
 
 def brier(
@@ -51,9 +43,7 @@ def brier(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> BrierEstimate:
     """Mean (p − y)² = miscalibration − discrimination + uncertainty.
 
@@ -63,9 +53,9 @@ def brier(
     >>> float(score), score.uncertainty
     (0.15625, 0.25)
     """
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     parts = brier_decomposition(rows.atoms)
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+    return how.estimate(
         rows,
         lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
         BrierEstimate,
@@ -81,17 +71,13 @@ def auc(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
     """Probability that a positive is ranked above a negative, ties counting half."""
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     if rows.y_true.min() == rows.y_true.max():
         raise DataError(f"the label is {rows.y_true[0]:g} in every row: the AUC needs both classes")
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
-        rows, lambda rows: auc_of_atoms(rows.atoms), Estimate, highest=1.0
-    )
+    return how.estimate(rows, lambda rows: auc_of_atoms(rows.atoms), Estimate, highest=1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,17 +99,15 @@ def grouped_auc(
     group: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> GroupedEstimate:
     """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out."""
     segmentation = read_one_column(group, "group")
-    rows = read_rows(y_true, y_prob, sample_weight, (segmentation.codes,))
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling, (segmentation.codes,))
     found = grouped_area(rows, 0, len(segmentation))
     if found.n_groups == 0:
         raise DataError("no group has both classes: the grouped AUC needs at least one; choose coarser groups")
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+    return how.estimate(
         rows,
         lambda rows: grouped_area(rows, 0, len(segmentation)).value,
         GroupedEstimate,

@@ -1,10 +1,10 @@
 """The true calibration error, for simulated data and others whose probabilities are known."""
 
-from typing import Any
+from typing import Any, Unpack
 
-from mbct.evaluation.metrics.resampling import Resampling
+from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScaledEstimate
-from mbct.evaluation.metrics.rows import check_norm, read_rows
+from mbct.evaluation.metrics.rows import check_norm
 from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
 from mbct.stats.expected_error import smooth_error
 from mbct.stats.partition_error import true_calibration_error
@@ -30,16 +30,11 @@ def smooth_ece(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    n_null: int = 0,
-    seed: int = 0,
+    **resampling: Unpack[NullOptions],
 ) -> Estimate:
     """Smooth ECE (Błasiok & Nakkiran 2023): residuals smoothed by a kernel as wide as the error itself."""
-    rows = read_rows(y_true, y_prob, sample_weight)
-    return Resampling(confidence, n_bootstrap, n_null, seed).estimate(
-        rows, lambda rows: smooth_error(rows.atoms), Estimate
-    )
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
+    return how.estimate(rows, lambda rows: smooth_error(rows.atoms), Estimate)
 
 
 def ecce(
@@ -47,18 +42,16 @@ def ecce(
     y_prob: Any,
     *,
     sample_weight: Any = None,
-    confidence: float | None = None,
-    n_bootstrap: int = 200,
-    seed: int = 0,
+    **resampling: Unpack[IntervalOptions],
 ) -> ScaledEstimate:
     """ECCE = max_k C_k − min_k C_k of the cumulated residuals C_k = (1/n) Σ_{i≤k}(y_i − p_i), sorted by prediction.
 
     The p-value is that of the range of Brownian motion at ECCE/σ, σ = √(Σw²p(1 − p))/Σw.
     """
-    rows = read_rows(y_true, y_prob, sample_weight)
+    rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     sigma = cumulative_scale(rows.y_prob, rows.weight)
     value = cumulative_error(rows.atoms)
-    return Resampling(confidence, n_bootstrap, 0, seed).estimate(
+    return how.estimate(
         rows,
         lambda rows: cumulative_error(rows.atoms),
         ScaledEstimate,
