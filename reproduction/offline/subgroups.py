@@ -22,8 +22,7 @@ def leaves(model: MBCTCalibrator, frame: Any) -> npt.NDArray[np.int64]:
     if not ensemble.trees:
         return np.zeros(len(frame), np.int64)
     scored = BatchScorer(ensemble).score_columns([frame[name].to_list() for name in ensemble.bins.names])
-    leaf: npt.NDArray[np.int64] = ensemble.trees[0].apply(scored.codes)
-    return leaf
+    return ensemble.trees[0].apply(scored.codes).astype(np.int64)
 
 
 def subgroup_ratios(case: Case, fitted: dict[str, Calibrator], seed: int) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def test_a_repeated_column_name():
         ),
         ("pctr", Y, r"column 'pctr' is missing; the data has 'p', 'x'"),
         ("p", "click", r"column 'click' is missing; the data has 'p', 'x'"),
-        (7, Y, r"column 7 is missing: the data has 2 columns, 'p', 'x'"),
+        (7, Y, r"column 7 is missing: the data has 2 feature\(s\), 'p', 'x'"),
     ],
 )
 def test_columns_missing_at_fitting(score, label, message):

@@ -118,14 +118,14 @@ def test_the_score_of_an_array_is_named_by_its_number() -> None:
 
 
 def test_a_label_that_is_none_is_called_by_its_name() -> None:
-    with pytest.raises(DataError, match="label column 'device' must be numeric"):
+    with pytest.raises(DataError, match="label column 'device' holds 'desktop', which is not among the classes"):
         score_rows(_fitted(), biased_clicks(6, 50).frame, "device")
 
 
 def test_a_calibrator_of_many_classes_is_refused() -> None:
     scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
     many = DirichletCalibrator().fit(scores, np.arange(60) % 3)
-    with pytest.raises(ParameterError, match="of 3 classes, here one probability is judged"):
+    with pytest.raises(ParameterError, match="of 3 classes, here one probability is evaluated"):
         score_rows(many, scores, np.arange(60) % 2)
 
 

@@ -116,6 +116,11 @@ def binary_classes(
     0
     """
     present, _ = class_labels(labels, name)
+    fractions = [v for v in present.tolist() if isinstance(v, float) and not v.is_integer()]
+    if fractions:
+        raise DataError(
+            f"Unknown label type: {name} holds {fractions[0]:g}, which is no class but a number; labels must be classes"
+        )
     zero_one = all(value in (0, 1) for value in present.tolist())
     if len(present) == 1 and not (one_class and zero_one):
         value = repr(present[0]) if present.dtype.kind in "OU" else f"{present[0]:g}"
@@ -150,11 +155,6 @@ def class_labels(
         present, code = np.unique(labels, return_inverse=True)
     except TypeError as error:
         raise DataError(f"{name} mixes types that cannot be sorted: make all labels text or all numbers") from error
-    fractions = [v for v in present.tolist() if isinstance(v, float) and not v.is_integer()]
-    if fractions:
-        raise DataError(
-            f"Unknown label type: {name} holds {fractions[0]:g}, which is no class but a number; labels must be classes"
-        )
     if classes is None:
         return present, code
     order = np.asarray(classes)

@@ -48,8 +48,8 @@ class Columns:
         if isinstance(index_or_name, str):
             return index_or_name
         if not -len(self.by_name) <= index_or_name < len(self.by_name):
-            count = len(self.by_name)
-            raise DataError(f"column {index_or_name} is missing: the data has {count} columns, {listing(self.by_name)}")
+            known = f"{len(self.by_name)} feature(s), {listing(self.by_name)}"
+            raise DataError(f"column {index_or_name} is missing: the data has {known}")
         return self.names[index_or_name]
 
     def numpy(self, name: str) -> np.ndarray[Any, Any]:

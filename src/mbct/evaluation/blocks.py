@@ -32,7 +32,7 @@ def block_numbers(time: Any, groups: Any) -> npt.NDArray[np.int64] | None:
     if number is None:
         return rank[position]
     same_length(len(number), groups=column)
-    return np.unique(number * len(values) + rank[position], return_inverse=True)[1].astype(np.int64)
+    return np.asarray(np.unique(number * len(values) + rank[position], return_inverse=True)[1], dtype=np.int64)
 
 
 def _days(time: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -41,7 +41,7 @@ def _days(time: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return time
     if time.dtype.kind == "f":
         missing = np.isnan(time)
-        days = np.floor(time)
+        days: npt.NDArray[Any] = np.floor(time)
     else:
         try:
             days = time.astype("datetime64[D]")

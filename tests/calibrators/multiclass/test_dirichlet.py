@@ -104,8 +104,9 @@ def test_a_class_absent_from_the_labels_needs_to_be_named():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a", "b", None], "mixes types that cannot be sorted"),
-        ([0.0, 1.0, np.nan], "holds a missing value"),
+        (["a", "b", None], "y is missing: None in row 2; drop the rows without a label"),
+        (["a", "b", 3], "mixes types that cannot be sorted"),
+        ([0.0, 1.0, np.nan], "y is missing: nan in row 2"),
         ([1, 1, 1], "1 classes|single class"),
     ],
 )
