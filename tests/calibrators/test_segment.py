@@ -79,7 +79,7 @@ def test_segments_beat_one_fit():
         ({}, DataError, "which column holds the segments\\? pass field='name'; the data has 'site', 'x'"),
         ({"field": "shop"}, DataError, "column is missing: 'shop'; the data has 'p', 'site', 'x'"),
         ({"field": "site", "parameters": {"n_bins": 3}}, ParameterError, "parameters do not fit the method 'platt'"),
-        ({"field": "site", "parameters": {"score": "p"}}, ParameterError, "a dictionary without 'score'"),
+        ({"field": "site", "parameters": {"score_column": "p"}}, ParameterError, "a dictionary without 'score_column'"),
         ({"field": "site", "segment_method": "magic"}, ParameterError, "unknown method 'magic'"),
         ({"field": "site", "min_rows": -1}, ParameterError, "min_rows must be a number of at least 0, got -1"),
     ],
