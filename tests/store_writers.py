@@ -43,7 +43,7 @@ def compact_for_ever(folder: Path, grace_seconds: float) -> None:
 
 def killed_at(step: int) -> None:
     """Die by SIGKILL at the ``step``-th time that the store touches a file."""
-    from mbct.store import place
+    from mbct.store import storage
 
     seen = 0
 
@@ -59,6 +59,6 @@ def killed_at(step: int) -> None:
         return wrapped
 
     for name in ("link", "fsync", "fdopen"):
-        setattr(place.os, name, dying(getattr(os, name)))
+        setattr(storage.os, name, dying(getattr(os, name)))
     for name in ("replace", "unlink", "chmod", "read_bytes", "mkdir"):
-        setattr(place.Path, name, dying(getattr(place.Path, name)))
+        setattr(storage.Path, name, dying(getattr(storage.Path, name)))

@@ -1,9 +1,9 @@
-"""Files that are either written whole or not at all."""
+"""Files that are written atomically."""
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,9 +16,9 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         handle.write(content)
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_atomically(path: str | os.PathLike[str], size: str = "") -> Iterator[BinaryIO]:
-    """A file to be written part by part, which takes its place when all is done; ``size`` is said in an error."""
+    """A file to be written part by part, which replaces ``path`` when all is done; errors mention ``size``."""
     target = Path(path)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -32,12 +32,23 @@ def open_atomically(path: str | os.PathLike[str], size: str = "") -> Iterator[Bi
             os.fsync(handle.fileno())
         part.chmod(0o644)
         part.replace(target)
+        sync_folder(target.parent)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise StorageError(
             f"cannot write {target}{size}: {error.strerror}; "
-            "free some space or choose another place; the file that was there is unchanged"
+            "free some space or choose another folder; the file that was there is unchanged"
         ) from error
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a new name survive a loss of power, where the system allows it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

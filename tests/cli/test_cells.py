@@ -8,7 +8,7 @@ from pyarrow import parquet
 
 from mbct import MBCTCalibrator, load_model
 from mbct.calibrators.persistence import dumps
-from mbct.store import CellStore, ModelShelf
+from mbct.store import CellStore, ModelRegistry
 from terminal import mbct, mbct_on_terminal
 
 
@@ -49,11 +49,11 @@ def test_refresh_promotes_then_judges_and_goes_back(days: Path):
     same = mbct_on_terminal("refresh", "--store", "cells", "--require", "better", cwd=days)
     assert same.code == 1, "the same model is not better than itself"
     assert "kept: " in same.out
-    (in_service,) = {json.loads(first.out)["in_service"], ModelShelf(CellStore(str(days / "cells"))).in_service()}
+    (in_service,) = {json.loads(first.out)["in_service"], ModelRegistry(CellStore(str(days / "cells"))).in_service()}
     assert in_service is not None
     # Any other model, put into service by hand: rolling back must bring the first one's very bytes back.
     other = MBCTCalibrator("pctr", preset="paper", max_trees=1).fit(parquet.read_table(days / "1.parquet"), "click")
-    replaced = ModelShelf(CellStore(str(days / "cells"))).promote(dumps(other), "to be rolled back")
+    replaced = ModelRegistry(CellStore(str(days / "cells"))).publish(dumps(other), "to be rolled back")
     assert replaced != in_service
     back = json.loads(mbct("rollback", "cells", "--json", cwd=days).out)
     assert back["version"] == in_service
@@ -61,8 +61,8 @@ def test_refresh_promotes_then_judges_and_goes_back(days: Path):
     assert again.code == 1
     assert (days / "served.json").read_bytes() == (days / "model.json").read_bytes()
     assert f"version {replaced}" in mbct("rollback", "cells", "--to", replaced, cwd=days).out
-    shelf = ModelShelf(CellStore(str(days / "cells")))
-    assert shelf.read(str(shelf.in_service())) == dumps(other)
+    registry = ModelRegistry(CellStore(str(days / "cells")))
+    assert registry.read(str(registry.in_service())) == dumps(other)
 
 
 def test_merge(days: Path):

@@ -84,7 +84,7 @@ def test_publish_serve_and_roll_back(folder: Path, tmp_path: Path, redis_url: st
     first = json.loads(mbct("publish", folder / "paper.json", redis_url, "--json", cwd=tmp_path).out)["version"]
     second = mbct_on_terminal("publish", "one.json", redis_url, "--note", "one tree", cwd=tmp_path)
     assert second.code == 0
-    assert "is in force" in second.out
+    assert "is in service" in second.out
     back = json.loads(mbct("rollback", redis_url, "--json", cwd=tmp_path).out)
     assert back == {"name": "default", "version": first}
     expected = load_model(folder / "paper.json").calibrate({name: [value] for name, value in ROW.items()})[0]

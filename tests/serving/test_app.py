@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from builders import random_rows
 from mbct.model.rules import rules_as_dicts
 from mbct.serving.batch import BatchScorer
-from mbct.serving.cache import version_of
+from mbct.store.model_registry import version_of
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
 

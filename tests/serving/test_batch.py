@@ -21,10 +21,10 @@ def reference(model, columns):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), pattern=st.sampled_from(["odds", "linear"]), n_features=st.integers(0, 8))
-def test_every_form_equals_the_reference(seed, pattern, n_features):
+@given(seed=st.integers(0, 10**6), link=st.sampled_from(["odds", "linear"]), n_features=st.integers(0, 8))
+def test_every_form_equals_the_reference(seed, link, n_features):
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
-    model = random_model(seed, pattern, 4, n_features)
+    model = random_model(seed, link, 4, n_features)
     columns = random_rows(seed + 1, model, 80)
     rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     expected = reference(model, columns)

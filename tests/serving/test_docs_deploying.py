@@ -11,7 +11,7 @@ import pytest
 from builders import random_tree
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.serving.cache import publish
+from mbct.store.model_registry import publish
 from mbct.serving.openapi import document
 from mbct.serving.options import Limits
 

@@ -12,9 +12,9 @@ from mbct.serving.row import RowScorer
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), pattern=st.sampled_from(["odds", "linear"]), n_trees=st.integers(0, 5))
-def test_the_path_leads_to_the_calibrated_value(seed, pattern, n_trees):
-    model = random_model(seed, pattern, n_trees)
+@given(seed=st.integers(0, 10**6), link=st.sampled_from(["odds", "linear"]), n_trees=st.integers(0, 5))
+def test_the_path_leads_to_the_calibrated_value(seed, link, n_trees):
+    model = random_model(seed, link, n_trees)
     columns = random_rows(seed, model, 20)
     scorer = RowScorer(model)
     known = set(map(str, rules(model)))

@@ -11,8 +11,9 @@ from builders import random_model
 from mbct.errors import StorageError
 from mbct.files import write_atomically
 from mbct.model.file import dump_document
-from mbct.serving.cache import ModelCache, version_of
-from mbct.serving.model_watcher import FileSource, Follower, RedisSource
+from mbct.store.model_registry import ModelRegistry, version_of
+from mbct.store.redis_backend import RedisBackend
+from mbct.serving.model_watcher import FileSource, ModelWatcher, RegistrySource
 
 
 def damaged_models(content):
@@ -47,126 +48,126 @@ def damaged_models(content):
 
 
 @pytest.fixture
-def follower(model_file):
-    made = Follower(FileSource(model_file), poll_seconds=0.02)
+def watcher(model_file):
+    made = ModelWatcher(FileSource(model_file), poll_seconds=0.02)
     yield made
     made.stop()
 
 
-def test_a_replaced_file_is_swapped_in(follower, model_file, content, eventually):
-    follower.start()
-    assert follower.current.version == version_of(content(random_model(1, n_trees=4)))
+def test_a_replaced_file_is_swapped_in(watcher, model_file, content, eventually):
+    watcher.start()
+    assert watcher.current.version == version_of(content(random_model(1, n_trees=4)))
     for seed in range(2, 6):
         write_atomically(model_file, content(random_model(seed)))
         expected = version_of(content(random_model(seed)))
-        eventually(lambda expected=expected: follower.current.version == expected, what="the swap")
-    assert follower.health.swaps == 4
+        eventually(lambda expected=expected: watcher.current.version == expected, what="the swap")
+    assert watcher.health.swaps == 4
 
 
 DAMAGES = sorted(damaged_models(dump_document({"method": "mbct", "state": {"model": random_model(1).to_dict()}})))
 
 
 @pytest.mark.parametrize("kind", DAMAGES)
-def test_a_bad_model_is_refused_and_the_old_one_serves(follower, model_file, kind, caplog):
-    follower.start()
-    before = follower.current
+def test_a_bad_model_is_refused_and_the_old_one_serves(watcher, model_file, kind, caplog):
+    watcher.start()
+    before = watcher.current
     damage, word = damaged_models(model_file.read_bytes())[kind]
     write_atomically(model_file, damage)
     with caplog.at_level(logging.ERROR, "mbct.serving"):
-        follower.look()
-        follower.look()
-    assert follower.current is before
-    assert follower.health.refused == 1
-    assert word in follower.health.problem
+        watcher.look()
+        watcher.look()
+    assert watcher.current is before
+    assert watcher.health.refused == 1
+    assert word in watcher.health.detail
     assert len(caplog.messages) == 1
     assert f"model {before.version} keeps serving" in caplog.messages[0]
 
 
-def test_a_file_that_vanishes_and_returns(follower, model_file, content, caplog):
-    follower.start()
-    before = follower.current
+def test_a_file_that_vanishes_and_returns(watcher, model_file, content, caplog):
+    watcher.start()
+    before = watcher.current
     model_file.unlink()
     with caplog.at_level(logging.INFO, "mbct.serving"):
-        follower.look()
-        follower.look()
-        assert follower.current is before
-        assert not follower.health.source_up
+        watcher.look()
+        watcher.look()
+        assert watcher.current is before
+        assert not watcher.health.source_up
         write_atomically(model_file, content(random_model(9)))
-        follower.look()
-    assert follower.health.problem is None
-    assert follower.current.version == version_of(content(random_model(9)))
+        watcher.look()
+    assert watcher.health.problem is None
+    assert watcher.current.version == version_of(content(random_model(9)))
     assert sum("cannot read" in message for message in caplog.messages) == 1
 
 
 def test_redis_pointer_is_followed_through_its_death(redis_server, content, eventually, tmp_path, caplog):
     caplog.set_level(logging.INFO, "mbct.serving")
-    with ModelCache(redis_server.url) as cache:
-        first = cache.publish(content(random_model(1)))
+    with ModelRegistry(redis_server.url) as registry:
+        first = registry.publish(content(random_model(1)))
         copy = tmp_path / "last-good.json"
-        follower = Follower(RedisSource(ModelCache(redis_server.url, timeout=1)), poll_seconds=0.1, last_good=copy)
-        follower.start()
+        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url, timeout=1))), poll_seconds=0.1, last_good=copy)
+        watcher.start()
         try:
-            assert follower.current.version == first
+            assert watcher.current.version == first
             assert version_of(copy.read_bytes()) == first
             redis_server.kill()
-            eventually(lambda: not follower.health.source_up, what="noticing")
-            assert follower.current.version == first
-            assert "cannot be reached" in follower.health.problem
+            eventually(lambda: not watcher.health.source_up, what="noticing")
+            assert watcher.current.version == first
+            assert "cannot be reached" in watcher.health.detail
             redis_server.start()
-            eventually(lambda: follower.health.source_up, what="recovery")
-            second = cache.publish(content(random_model(2)))
-            eventually(lambda: follower.current.version == second, what="the swap")
-            cache._client.set("mbct:{default}:current", "deadbeef")
-            eventually(lambda: follower.health.problem, what="the dangling pointer")
-            assert follower.current.version == second
-            cache.rollback(to=first)
-            eventually(lambda: follower.current.version == first, what="the rollback")
+            eventually(lambda: watcher.health.source_up, what="recovery")
+            second = registry.publish(content(random_model(2)))
+            eventually(lambda: watcher.current.version == second, what="the swap")
+            registry.backend._client.set("mbct:{default}:current", "deadbeef")
+            eventually(lambda: watcher.health.problem, what="the dangling pointer")
+            assert watcher.current.version == second
+            registry.rollback(to=first)
+            eventually(lambda: watcher.current.version == first, what="the rollback")
         finally:
-            follower.stop()
+            watcher.stop()
 
 
 def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, eventually):
-    with ModelCache(redis_server.url) as cache:
-        cache.publish(content(random_model(1)))
-        follower = Follower(RedisSource(ModelCache(redis_server.url)), poll_seconds=20)
-        follower.start()
+    with ModelRegistry(redis_server.url) as registry:
+        registry.publish(content(random_model(1)))
+        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url))), poll_seconds=20)
+        watcher.start()
         try:
-            eventually(lambda: cache._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing")
-            second = cache.publish(content(random_model(2)))
-            eventually(lambda: follower.current.version == second, seconds=5, what="the swap")
-            cache.rollback()
-            eventually(lambda: follower.current.version != second, seconds=5, what="the rollback")
+            eventually(lambda: registry.backend._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing")
+            second = registry.publish(content(random_model(2)))
+            eventually(lambda: watcher.current.version == second, seconds=5, what="the swap")
+            registry.rollback()
+            eventually(lambda: watcher.current.version != second, seconds=5, what="the rollback")
         finally:
-            cache.publish(content(random_model(3)))
-            follower.stop()
+            registry.publish(content(random_model(3)))
+            watcher.stop()
 
 
 def test_corrupt_content_in_redis_is_refused(redis_server, content, caplog):
-    with ModelCache(redis_server.url) as cache:
-        good = cache.publish(content(random_model(1)))
-        follower = Follower(RedisSource(ModelCache(redis_server.url)))
-        follower.look()
-        bad = cache.publish(content(random_model(2)))
-        cache._client.hset(f"mbct:{{default}}:model:{bad}", "content", b"{}")
-        follower.look()
-        assert follower.current.version == good
-        assert f"version {bad}" in follower.health.problem
+    with ModelRegistry(redis_server.url) as registry:
+        good = registry.publish(content(random_model(1)))
+        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url))))
+        watcher.look()
+        bad = registry.publish(content(random_model(2)))
+        registry.backend._client.hset(f"mbct:{{default}}:model:{bad}", "content", b"{}")
+        watcher.look()
+        assert watcher.current.version == good
+        assert f"version {bad}" in watcher.health.detail
         assert "keeps serving" in caplog.text
-        follower.stop()
+        watcher.stop()
 
 
 def test_without_redis_the_last_good_copy_serves(content, tmp_path, caplog):
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     copy = tmp_path / "last-good.json"
     copy.write_bytes(content(random_model(1)))
-    follower = Follower(RedisSource(ModelCache("redis://127.0.0.1:1")), poll_seconds=0.05, last_good=copy)
-    follower.start()
+    watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend("redis://127.0.0.1:1"))), poll_seconds=0.05, last_good=copy)
+    watcher.start()
     try:
-        assert follower.current.version == version_of(content(random_model(1)))
-        assert not follower.health.source_up
+        assert watcher.current.version == version_of(content(random_model(1)))
+        assert not watcher.health.source_up
         assert "until its source is back" in caplog.text
     finally:
-        follower.stop()
+        watcher.stop()
 
 
 @pytest.fixture
@@ -183,8 +184,8 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_keeps_the_old_file_and_the_service_goes_on(small_disk, model_file, content, caplog):
     copy = small_disk / "last-good.json"
-    follower = Follower(FileSource(model_file), last_good=copy)
-    follower.look()
+    watcher = ModelWatcher(FileSource(model_file), last_good=copy)
+    watcher.look()
     kept = copy.read_bytes()
     (small_disk / "filler").write_bytes(b"x" * (60_000 - len(kept)))
     larger = content(random_model(2, n_trees=60))
@@ -192,12 +193,12 @@ def test_a_full_disk_keeps_the_old_file_and_the_service_goes_on(small_disk, mode
     with pytest.raises(StorageError, match="No space left"):
         write_atomically(copy, larger)
     write_atomically(model_file, larger)
-    follower.look()
-    assert follower.current.version == version_of(larger)
+    watcher.look()
+    assert watcher.current.version == version_of(larger)
     assert copy.read_bytes() == kept
     assert {path.name for path in small_disk.iterdir()} == {"filler", "last-good.json"}
     assert "No space left" in caplog.text
-    follower.stop()
+    watcher.stop()
 
 
 def test_a_size_limit_on_files_is_such_a_disk_too(model_file, content, tmp_path):

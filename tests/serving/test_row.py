@@ -30,12 +30,12 @@ def as_rows(columns):
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    pattern=st.sampled_from(["odds", "linear"]),
+    link=st.sampled_from(["odds", "linear"]),
     n_trees=st.integers(0, 6),
     n_features=st.integers(0, 8),
 )
-def test_equals_the_batch_prediction(seed, pattern, n_trees, n_features):
-    model = random_model(seed, pattern, n_trees, n_features)
+def test_equals_the_batch_prediction(seed, link, n_trees, n_features):
+    model = random_model(seed, link, n_trees, n_features)
     columns = random_rows(seed + 1, model, 60)
     scorer = RowScorer(model)
     rows = as_rows(columns)

@@ -14,7 +14,8 @@ from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, 
 from mbct.files import write_atomically
 from mbct.serving import serve
 from mbct.serving.batch import BatchScorer
-from mbct.serving.cache import ModelCache, version_of
+from mbct.store.model_registry import ModelRegistry, version_of
+from mbct.store.redis_backend import RedisBackend
 from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
 
 
@@ -67,8 +68,8 @@ class Load:
 def test_a_hundred_swaps_under_load_fail_no_request_and_mix_no_answer(start_service, redis_server, content, eventually):
     models = [random_model(7, n_trees=n) for n in range(1, 6)]
     contents = [content(model) for model in models]
-    with ModelCache(redis_server.url) as cache:
-        cache.publish(contents[0])
+    with ModelRegistry(RedisBackend(redis_server.url, rules=False)) as registry:
+        registry.publish(contents[0])
         service = start_service(repr(redis_server.url))
         load = Load(service.port, models)
         for one, model in zip(contents, models, strict=True):
@@ -78,8 +79,8 @@ def test_a_hundred_swaps_under_load_fail_no_request_and_mix_no_answer(start_serv
         draw = random.Random(0)
         swaps = 0
         while swaps < 100 and time.monotonic() - began < 19:
-            before = cache.current()
-            version = cache.publish(draw.choice([c for c in contents if version_of(c) != before]), rules=False)
+            before = registry.in_service()
+            version = registry.publish(draw.choice([c for c in contents if version_of(c) != before]))
             eventually(lambda v=version: load.latest == v, what="the swap")
             swaps += 1
         load.stopped.set()
@@ -94,8 +95,8 @@ def test_a_hundred_swaps_under_load_fail_no_request_and_mix_no_answer(start_serv
 @pytest.mark.slow
 def test_redis_and_corruption_under_load_never_stop_the_service(start_service, redis_server, content, eventually):
     model, other = random_model(7, n_trees=2), random_model(7, n_trees=3)
-    with ModelCache(redis_server.url) as cache, httpx.Client() as client:
-        first = cache.publish(content(model))
+    with ModelRegistry(redis_server.url) as registry, httpx.Client() as client:
+        first = registry.publish(content(model))
         service = start_service(repr(redis_server.url))
         load = Load(service.port, [model, other], n_connections=8)
         load.expect(content(model), model)
@@ -105,19 +106,19 @@ def test_redis_and_corruption_under_load_never_stop_the_service(start_service, r
         ready = f"{service.url}/readyz"
         told = eventually(lambda: (t := client.get(ready).json())["status"] == "degraded" and t, what="degradation")
         assert told["model"] == first
-        assert "cannot be reached" in told["problem"]
+        assert told["problem"] == "the source of models is away"
         assert "mbct_model_source_up 0" in client.get(f"{service.url}/metrics").text
         redis_server.start()
         eventually(lambda: client.get(ready).json()["status"] == "ready", what="recovery")
         corrupt = content(other)[:-30]
         version = version_of(corrupt)
-        cache._client.hset(f"mbct:{{default}}:model:{version}", mapping={"content": corrupt})
-        cache._client.set("mbct:{default}:current", version)
+        registry.backend._client.hset(f"mbct:{{default}}:model:{version}", mapping={"content": corrupt})
+        registry.backend._client.set("mbct:{default}:current", version)
         eventually(lambda: "mbct_model_refused_total 1" in client.get(f"{service.url}/metrics").text, what="refusal")
         assert client.get(ready).json()["model"] == first
-        second = cache.publish(content(other))
+        second = registry.publish(content(other))
         eventually(lambda: client.get(ready).json()["model"] == second, what="the good model")
-        cache.rollback(to=first)
+        registry.rollback(to=first)
         eventually(lambda: client.get(ready).json()["model"] == first, what="the rollback")
         load.stopped.set()
         thread.join()
@@ -220,13 +221,13 @@ def test_a_token_guards_all_but_health_page_and_schema(start_service, model_file
 
 def test_it_starts_without_a_model_in_redis_and_takes_the_first(start_service, redis_server, content, eventually):
     service = start_service(repr(redis_server.url), ready=False)
-    with httpx.Client(base_url=service.url) as client, ModelCache(redis_server.url) as cache:
+    with httpx.Client(base_url=service.url) as client, ModelRegistry(redis_server.url) as registry:
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
         assert client.get("/openapi.json").status_code == 200
         refused = client.post("/v1/score", json={"rows": [{}]})
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
-        cache.publish(content(random_model(1)))
+        registry.publish(content(random_model(1)))
         eventually(lambda: client.get("/readyz").status_code == 200, what="the first model")
 
 

@@ -80,10 +80,10 @@ def test_compaction_changes_no_sum_and_remembers_batches(url: str) -> None:
 def test_young_leftovers_stay_and_old_ones_go(tmp_path: Path) -> None:
     store = _filled(tmp_path / "store", n_days=1)
     store.compact()
-    assert len(store.place.names("cells")) == 3
+    assert len(store.storage.names("cells")) == 3
     assert [fault for fault in store.verify() if "named by no manifest" in fault]
     store.compact(grace_seconds=0.0)
-    assert len(store.place.names("cells")) == 1
+    assert len(store.storage.names("cells")) == 1
 
 
 def test_days_can_be_dropped_for_good(url: str) -> None:
@@ -93,12 +93,12 @@ def test_days_can_be_dropped_for_good(url: str) -> None:
     with pytest.raises(DataError, match="day 2024-05-02 was dropped: the store keeps days from 2024-05-03 on"):
         store.append(batch_of(10), BINS, day="2024-05-02", batch="1/0")
     store.compact(grace_seconds=0.0)
-    assert len(store.place.names("cells")) == 2
+    assert len(store.storage.names("cells")) == 2
 
 
 def test_bins_are_stored_once_and_two_kinds_are_not_mixed(url: str) -> None:
     store = _filled(url)
-    assert len(store.place.names("bins")) == 1
+    assert len(store.storage.names("bins")) == 1
     store.append(batch_of(1, bins=OTHER_BINS), OTHER_BINS, day="2024-05-05", batch="other")
     with pytest.raises(DataError, match=r"2024-05-01 to 2024-05-04 hold cells of other bins"):
         store.window()
@@ -171,7 +171,7 @@ def test_changed_bins_are_refused(tmp_path: Path) -> None:
 
 def test_old_manifests_are_tidied_away(tmp_path: Path) -> None:
     store = _filled(tmp_path / "store", n_days=1, per_day=30)
-    assert len(store.place.names("manifest")) == 20
+    assert len(store.storage.names("manifest")) == 20
     assert _count(store.window().cells) == 30 * 40
 
 

@@ -8,12 +8,13 @@ import polars as pl
 import pytest
 
 import mbct
-from mbct import CellStore, MBCTCalibrator, engines
+from mbct import CellStore, MBCTCalibrator
 from mbct.calibrators.persistence import loads
+from mbct.data import aggregate, fit_bins
 from mbct.errors import DataError, ParameterError, StorageError
 from mbct.model.bins import FeatureBins
 from mbct.stats.logodds import logit, sigmoid
-from mbct.store import ModelShelf
+from mbct.store import ModelRegistry
 
 FAST = {"max_trees": 20, "n_folds": 3}
 
@@ -29,14 +30,14 @@ def _day(number: int, shift: float, n: int = 4000) -> pl.DataFrame:
 
 def _store(folder: Path, shifts: list[float]) -> tuple[CellStore, FeatureBins]:
     store = CellStore(folder)
-    bins = engines.fit_bins(_day(0, shifts[0]), score_column="p", label="y")
+    bins = fit_bins(_day(0, shifts[0]), score_column="p", label="y")
     for number, shift in enumerate(shifts):
         _append(store, bins, number, shift)
     return store, bins
 
 
 def _append(store: CellStore, bins: FeatureBins, number: int, shift: float) -> None:
-    cells = engines.aggregate(_day(number, shift), bins, label="y")
+    cells = aggregate(_day(number, shift), bins, label="y")
     store.append(cells, bins, day=f"2024-05-{number + 1:02d}", batch=f"day {number}")
 
 
@@ -53,10 +54,10 @@ def test_refresh_follows_a_bias_that_moves(tmp_path: Path) -> None:
     second = mbct.refresh(store, half_life=1.0)
     assert second.promoted
     assert second.previous == first.candidate
-    shelf = ModelShelf(store)
-    assert shelf.in_service() == second.candidate != first.candidate
+    registry = ModelRegistry(store)
+    assert registry.in_service() == second.candidate != first.candidate
     # The refit took over the parameters of the model in service.
-    assert loads(shelf.read(second.candidate)).get_params()["n_folds"] == 3
+    assert loads(registry.read(second.candidate)).get_params()["n_folds"] == 3
 
 
 def test_a_worse_model_is_not_promoted(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_worse_model_is_not_promoted(tmp_path: Path) -> None:
     assert not second.promoted
     assert second.reason.startswith("worse than what is in service")
     assert second.comparison.p_worse < 0.01
-    assert ModelShelf(store).in_service() == second.in_service == first.candidate
+    assert ModelRegistry(store).in_service() == second.in_service == first.candidate
 
 
 def test_an_equal_model_is_promoted_unless_better_is_required(tmp_path: Path) -> None:
@@ -105,39 +106,39 @@ def test_roll_back_to_any_earlier_model(tmp_path: Path) -> None:
     _append(store, bins, 3, -1.0)
     _append(store, bins, 4, -1.0)
     second = mbct.refresh(store, days=1)
-    shelf = ModelShelf(store)
-    assert shelf.in_service() == second.candidate
-    assert shelf.roll_back(reason="complaints") == first.candidate
-    assert shelf.in_service() == first.candidate
-    assert shelf.roll_back() == second.candidate
-    assert shelf.roll_back(first.candidate) == first.candidate
-    assert [record["decision"] for record in shelf.records()] == ["promoted", "promoted", *["rolled back"] * 3]
-    assert shelf.records()[2]["reason"] == "complaints"
+    registry = ModelRegistry(store)
+    assert registry.in_service() == second.candidate
+    assert registry.rollback(reason="complaints") == first.candidate
+    assert registry.in_service() == first.candidate
+    assert registry.rollback() == second.candidate
+    assert registry.rollback(first.candidate) == first.candidate
+    assert [record["decision"] for record in registry.records()] == ["promoted", "promoted", *["rolled back"] * 3]
+    assert registry.records()[2]["reason"] == "complaints"
     with pytest.raises(DataError, match=rf"no model 'x'.*{first.candidate}"):
-        shelf.roll_back("x")
+        registry.rollback("x")
     model = tmp_path / "store" / "models" / f"{second.candidate}.json"
     model.write_bytes(model.read_bytes()[:-20])
     with pytest.raises(ValueError, match="truncated or was changed"):
-        shelf.roll_back(second.candidate)
-    assert shelf.in_service() == first.candidate
+        registry.rollback(second.candidate)
+    assert registry.in_service() == first.candidate
 
 
 def test_two_refreshes_at_once_do_not_overwrite_each_other(tmp_path: Path) -> None:
     store, _ = _store(tmp_path / "store", [1.0, 1.0])
-    shelf = ModelShelf(store)
+    registry = ModelRegistry(store)
     mbct.refresh(store, MBCTCalibrator(**FAST))
     with pytest.raises(StorageError, match="another record was written"):
-        shelf.record(0, "promoted", None, {})
+        registry.record(0, "promoted", None, {})
 
 
 def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
     store, bins = _store(tmp_path / "store", [1.0, 1.0])
     fitted = MBCTCalibrator(**FAST).fit_cells(store.window().cells, bins)
     fitted.save(tmp_path / "model.json")
-    model = ModelShelf(store).promote((tmp_path / "model.json").read_bytes(), "first")
-    assert ModelShelf(store).in_service() == model
+    model = ModelRegistry(store).promote((tmp_path / "model.json").read_bytes(), "first")
+    assert ModelRegistry(store).in_service() == model
     with pytest.raises(DataError, match="nothing to roll back to"):
-        ModelShelf(store).roll_back()
+        ModelRegistry(store).rollback()
 
 
 @pytest.mark.parametrize(

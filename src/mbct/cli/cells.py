@@ -1,13 +1,12 @@
 """``mbct cells``: rows as sums by day, kept in a store from which models are refitted."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from mbct.cli.options import features_options, json_option, labelled, labelled_data, memory_option
 from mbct.cli.roles import Roles
-from mbct.cli.shell import command, note, print_json
+from mbct.cli.shell import command, note, print_json, print_table
 from mbct.cli.sources import Data
 from mbct.files import write_atomically
 
@@ -20,6 +19,7 @@ store_option = click.option("--store", required=True, metavar="FOLDER", help="St
 AGGREGATE_EXAMPLES = (
     "mbct cells aggregate monday.parquet --store cells --day 2024-05-06",
     "mbct cells aggregate monday-13h.csv --store cells --day 2024-05-06 --batch 2024-05-06T13",
+    "mbct cells aggregate monday.parquet --store cells --day 2024-05-06 --replace",
 )
 MERGE_EXAMPLES = ("mbct cells merge --store cells", "mbct cells merge --store cells --keep-days 30")
 WINDOW_EXAMPLES = (
@@ -28,16 +28,21 @@ WINDOW_EXAMPLES = (
 )
 
 
+STATUS_EXAMPLES = ("mbct cells status --store cells", "mbct cells status --store cells --json")
+VERIFY_EXAMPLES = ("mbct cells verify --store cells",)
+
+
 @click.group()
 def cells() -> None:
-    """Keep rows as sums by day: aggregate, merge, window."""
+    """Keep rows as sums by day: aggregate, merge, window, status, verify."""
 
 
 @command(examples=AGGREGATE_EXAMPLES)
 @labelled
 @store_option
 @click.option("--day", required=True, metavar="YYYY-MM-DD", help="Day of these rows.")
-@click.option("--batch", help="Name of these rows, so that they count once; the name of DATA if not given.")
+@click.option("--batch", help="Name of these rows, so that they count once; the day and DATA if not given.")
+@click.option("--replace", is_flag=True, help="Exchange a batch of this name that holds other rows.")
 @features_options
 @memory_option
 def aggregate(
@@ -45,6 +50,7 @@ def aggregate(
     store: str,
     day: str,
     batch: str | None,
+    replace: bool,
     label: str | None,
     score: str | None,
     weight: str | None,
@@ -56,25 +62,27 @@ def aggregate(
 ) -> None:
     """Add the rows of DATA to a store as cells.
 
-    The first batch decides how columns are cut into bins; later ones follow it. A batch of the same name and day
-    counts once, however often it is added.
+    The first batch decides how columns are cut into bins; later ones follow it. A batch counts once, however often it
+    is added; one of the same name with other rows is refused, or exchanged with --replace.
     """
     from mbct.store.cell_store import CellStore
 
     opened = CellStore(store)
-    name = batch or f"{day} {Path(data or 'query').name}"
+    name = batch or " ".join(part for part in (day, data, sql) if part)
     with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
-        added = append_rows(opened, rows, roles, day, name)
+        added = append_rows(opened, rows, roles, day, name, replace=replace)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
     else:
         click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}")
 
 
-def append_rows(store: "CellStore", rows: Data, roles: Roles, day: str, batch: str) -> "Batch":
+def append_rows(
+    store: "CellStore", rows: Data, roles: Roles, day: str, batch: str, *, replace: bool = False
+) -> "Batch":
     """Append rows, under the bins of the store's newest batch, or under their own if it is the first.
 
-    DuckDB sums them where they lie: only the cells come into memory.
+    DuckDB adds them up out of core: only the cells come into memory.
     """
     from mbct.data import aggregate as aggregate_rows
     from mbct.data import fit_bins
@@ -91,7 +99,7 @@ def append_rows(store: "CellStore", rows: Data, roles: Roles, day: str, batch: s
     rows.require(bins.names)
     wanted = dict.fromkeys([*bins.names, roles.label, *([] if roles.weight is None else [roles.weight])])
     found = aggregate_rows(rows.source(list(wanted)), bins, label=roles.label, weight=roles.weight)
-    return store.append(found, bins, day=day, batch=batch)
+    return store.append(found, bins, day=day, batch=batch, replace=replace)
 
 
 @command(examples=MERGE_EXAMPLES)
@@ -128,7 +136,7 @@ def window(
 
     found = CellStore(store).window(days, half_life, until=until)
     total = found.cells.total
-    said = {
+    summary = {
         "first_day": found.first_day,
         "last_day": found.last_day,
         "cells": len(found.cells),
@@ -137,16 +145,78 @@ def window(
         "mean_prediction": float(total.pred / total.count),
     }
     if output is not None:
-        write_atomically(output, to_parquet(found.cells))
+        write_atomically(output, to_parquet([found.cells]))
         note(f"wrote {output}")
     if as_json:
-        print_json(said)
+        print_json(summary)
         return
     click.echo(
-        f"{said['first_day']} to {said['last_day']}: {said['rows']:,.0f} rows in {said['cells']:,} cells, "
-        f"label rate {said['label_rate']:.5g}, mean prediction {said['mean_prediction']:.5g}"
+        f"{summary['first_day']} to {summary['last_day']}: {summary['rows']:,.0f} rows in {summary['cells']:,} cells, "
+        f"label rate {summary['label_rate']:.5g}, mean prediction {summary['mean_prediction']:.5g}"
     )
 
 
-for each in (aggregate, merge, window):
+@command(examples=STATUS_EXAMPLES)
+@store_option
+@json_option
+def status(store: str, as_json: bool) -> None:
+    """List the days: batches, rows, positives, age."""
+    import datetime
+
+    from mbct.store.cell_store import CellStore
+    from mbct.store.manifest import days_between
+
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    held = CellStore(store).manifest().batches
+    files_of = {day: [batch for batch in held if batch.day == day] for day in sorted({batch.day for batch in held})}
+    if as_json:
+        days = [
+            {
+                "day": day,
+                "batches": [name for batch in files for name in batch.ids],
+                "rows": sum(batch.count for batch in files),
+                "positives": sum(batch.label for batch in files),
+                "cells": sum(batch.n_cells for batch in files),
+                "age_days": days_between(day, today),
+            }
+            for day, files in files_of.items()
+        ]
+        print_json({"days": days})
+        return
+    rows = [
+        (
+            day,
+            f"{sum(len(batch.ids) for batch in files)}",
+            f"{sum(batch.count for batch in files):,.0f}",
+            f"{sum(batch.label for batch in files):,.0f}",
+            f"{days_between(day, today)} days",
+        )
+        for day, files in files_of.items()
+    ]
+    print_table(("day", "batches", "rows", "positives", "age"), rows, left=("day",))
+
+
+@command(examples=VERIFY_EXAMPLES)
+@store_option
+@json_option
+@click.pass_context
+def verify(ctx: click.Context, store: str, as_json: bool) -> None:
+    """Read every file and compare its checksum.
+
+    Exit code 1: files are missing or damaged, and each is named.
+    """
+    from mbct.store.cell_store import CellStore
+
+    opened = CellStore(store)
+    n_files = len(opened.manifest().batches)
+    faults = opened.verify()
+    if as_json:
+        print_json({"files": n_files, "faults": faults})
+    else:
+        click.echo("\n".join([*faults, f"{n_files} files of cells, {len(faults)} faults"]))
+    if faults:
+        ctx.exit(1)
+
+
+for each in (aggregate, merge, window, status, verify):
     cells.add_command(each)

@@ -21,6 +21,7 @@ import click
 from mbct import __version__
 from mbct.cli.shell import LazyGroup, PipeClosedError
 from mbct.errors import MBCTError
+from mbct.text import escape_control
 
 WRONG_USE = 2
 INTERRUPTED = 130
@@ -101,6 +102,6 @@ def _message(error: Exception) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split())
+    line = escape_control(" ".join(message.split()))
     click.echo(f"mbct: {line}", err=True)
     return code

@@ -1,9 +1,10 @@
-"""``mbct publish`` and ``mbct rollback``: versions of a model in Redis."""
+"""``mbct publish`` and ``mbct rollback``: versions of a model in Redis or in a store of cells."""
 
 import click
 
 from mbct.cli.options import json_option
-from mbct.cli.shell import command, print_json
+from mbct.cli.shell import command, note, print_json
+from mbct.files import write_atomically
 
 PUBLISH_EXAMPLES = (
     "mbct publish model.json redis://localhost:6379",
@@ -12,10 +13,8 @@ PUBLISH_EXAMPLES = (
 ROLLBACK_EXAMPLES = (
     "mbct rollback redis://localhost:6379",
     "mbct rollback redis://localhost:6379 --name clicks --to 3f9a1c0d2b4e",
-    "mbct rollback cells",
+    "mbct rollback cells -o model.json",
 )
-
-_REDIS = ("redis://", "rediss://", "unix://")
 
 url_argument = click.argument("url", envvar="MBCT_REDIS", metavar="URL")
 name_option = click.option("--name", default="default", show_default=True, help="Which model, if Redis holds several.")
@@ -30,39 +29,40 @@ name_option = click.option("--name", default="default", show_default=True, help=
 @click.option("--rules/--no-rules", default=True, help="Also as rules that any client can look up.")
 @json_option
 def publish(model: str, url: str, name: str, keep: int, note: str, rules: bool, as_json: bool) -> None:
-    """Put a model into Redis and into force.
+    """Put a model into Redis and into service.
 
     URL may also stand in the variable MBCT_REDIS, where its password is not seen by others.
     """
     from mbct.serving import publish as publish_model
 
-    _say(publish_model(model, url, name=name, keep=keep, note=note, rules=rules), name, as_json=as_json)
+    _print_version(publish_model(model, url, name=name, keep=keep, note=note, rules=rules), name, as_json=as_json)
 
 
 @command(examples=ROLLBACK_EXAMPLES)
 @url_argument
 @name_option
 @click.option("--to", metavar="VERSION", help="Version to go back to; the one before the current if not given.")
+@click.option("-o", "--output", metavar="FILE", help="Exchange this file, which a service may watch, too.")
 @json_option
-def rollback(url: str, name: str, to: str | None, as_json: bool) -> None:
+def rollback(url: str, name: str, to: str | None, output: str | None, as_json: bool) -> None:
     """Go back to an earlier version of a model.
 
     URL is a Redis, or the store of cells that 'mbct refresh' keeps its models in. It may also stand in the variable
-    MBCT_REDIS, where its password is not seen by others.
+    MBCT_REDIS, where its password is not seen by others. Services of a Redis follow at once; a service that watches a
+    file follows when -o names that file.
     """
-    if url.startswith(_REDIS):
-        from mbct.serving import rollback as roll_back
+    from mbct.store import ModelRegistry
 
-        version = roll_back(url, name=name, to=to)
-    else:
-        from mbct.store import CellStore, ModelShelf
+    with ModelRegistry(url, name) as registry:
+        version = registry.rollback(to)
+        if output is not None:
+            write_atomically(output, registry.read(version))
+            note(f"wrote {output}")
+    _print_version(version, name, as_json=as_json)
 
-        version = ModelShelf(CellStore(url)).roll_back(to)
-    _say(version, name, as_json=as_json)
 
-
-def _say(version: str, name: str, *, as_json: bool) -> None:
+def _print_version(version: str, name: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"name": name, "version": version})
     else:
-        click.echo(f"version {version} of {name!r} is in force")
+        click.echo(f"version {version} of {name!r} is in service")

@@ -26,7 +26,13 @@ EXAMPLES = (
 @click.option(
     "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
 )
-@click.option("--holdout", default="newest day", show_default=True, help="Day to judge on.")
+@click.option("--holdout", default="newest day", show_default=True, help="Last day to evaluate on.")
+@click.option(
+    "--holdout-days",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Days to evaluate on; 7, or a third of a store of fewer than 21 days, if not given.",
+)
 @click.option("--require", type=click.Choice(["not-worse", "better"]), default="not-worse", show_default=True)
 @click.option("--level", default=0.05, show_default=True, help="Significance of the comparison.")
 @settings_option("Parameter of the model; those of the model in service if none is given.")
@@ -39,6 +45,7 @@ def refresh(
     days: int | None,
     half_life: float | None,
     holdout: str,
+    holdout_days: int | None,
     require: str,
     level: float,
     settings: dict[str, Any],
@@ -47,11 +54,11 @@ def refresh(
 ) -> None:
     """Refit from cells; promote what is not worse.
 
-    The newest day judges a model fitted on the days before it. Exit code 1: the model in service was kept. A record
-    of the decision stays in the store.
+    A model fitted on the days before is evaluated on the newest ones. Exit code 1: the model in service was kept, or,
+    where there is none, predictions pass unchanged. A record of the decision stays in the store.
     """
     from mbct.calibrators.mbct import MBCTCalibrator
-    from mbct.store import CellStore, ModelShelf
+    from mbct.store import CellStore, ModelRegistry
     from mbct.store.refresh import refresh as refresh_store
 
     check_settings("mbct", settings, MBCTCalibrator._get_param_names())
@@ -59,10 +66,17 @@ def refresh(
     calibrator = MBCTCalibrator(**settings) if settings else None
     wanted = cast("Require", require.replace("-", " "))
     result = refresh_store(
-        opened, calibrator, holdout=holdout, days=days, half_life=half_life, require=wanted, level=level
+        opened,
+        calibrator,
+        holdout=holdout,
+        holdout_days=holdout_days,
+        days=days,
+        half_life=half_life,
+        require=wanted,
+        level=level,
     )
     if output is not None and result.in_service is not None:
-        write_atomically(output, ModelShelf(opened).read(result.in_service))
+        write_atomically(output, ModelRegistry(opened).read(result.in_service))
         note(f"wrote {output}")
     if as_json:
         print_json(asdict(result))

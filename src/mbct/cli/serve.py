@@ -2,52 +2,79 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mbct.cli.publish import name_option
 from mbct.cli.shell import command
 
+if TYPE_CHECKING:
+    from mbct.serving.options import FsyncPolicy
+
 EXAMPLES = (
     "mbct serve model.json",
     "mbct serve redis://localhost:6379 --name clicks --last-good clicks.json",
-    "mbct serve model.json --journal feedback --store cells",
+    "mbct serve model.json --workers 4",
+    "mbct serve cells",
+    "mbct serve model.json --journal feedback --store cells --fsync always",
     "MBCT_TOKEN=$(cat token) mbct serve model.json --host 0.0.0.0 --port 9000",
 )
 
 
 @command(examples=EXAMPLES)
-@click.argument("model", metavar="MODEL|REDIS_URL")
+@click.argument("model", metavar="MODEL|REDIS_URL|STORE")
 @name_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
-@click.option("--last-good", metavar="FILE", help="Copy of the model from Redis, for starts without it.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Processes on the port.")
+@click.option("--last-good", metavar="FILE", help="Copy of the model from a registry, for starts without it.")
 @click.option("--poll", default=1.0, show_default=True, help="Seconds between looks at the model's source.")
 @click.option("--journal", metavar="FOLDER", help="Where scores and outcomes are kept, so that a crash loses none.")
 @click.option("--store", metavar="FOLDER", help="Store that takes the outcomes' cells by day; needs --journal.")
+@click.option(
+    "--fsync",
+    type=click.Choice(["always", "interval", "never"]),
+    default="interval",
+    show_default=True,
+    help="When the journal is forced to the disk: before each answer, once a second, or by the system.",
+)
 @click.option("--segment", metavar="FEATURE", help="Feature by whose values live metrics are kept.")
+@click.option("--allow-other-columns", is_flag=True, help="Swap in models that need columns the present one lacks.")
 def serve(
     model: str,
     name: str,
     host: str,
     port: int,
+    workers: int,
     last_good: str | None,
     poll: float,
     journal: str | None,
     store: str | None,
+    fsync: "FsyncPolicy",
     segment: str | None,
+    allow_other_columns: bool,
 ) -> None:
     """Score over HTTP; the model is swapped live.
 
-    A model file is watched; a Redis is followed. A bearer token is asked for if the variable MBCT_TOKEN holds one.
+    A model file, or the version in service of a Redis or of a store of cells, is watched. If the variable MBCT_TOKEN holds a bearer token, requests must
+    carry it. Outcomes (--journal, --store) need one worker.
     """
     from mbct.serving import ServiceOptions
     from mbct.serving import serve as serve_model
     from mbct.serving.options import FeedbackOptions
 
-    feedback = FeedbackOptions(folder=Path(journal) if journal else None, segment=segment)
+    feedback = FeedbackOptions(folder=Path(journal) if journal else None, segment=segment, fsync=fsync)
     token = os.environ.get("MBCT_TOKEN") or None
-    options = ServiceOptions(host=host, port=port, token=token, poll_seconds=poll, feedback=feedback)
+    options = ServiceOptions(
+        host=host,
+        port=port,
+        token=token,
+        poll_seconds=poll,
+        workers=workers,
+        allow_other_columns=allow_other_columns,
+        feedback=feedback,
+    )
     sink = None
     if store is not None:
         from mbct.store import CellStore

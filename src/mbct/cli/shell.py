@@ -10,6 +10,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from mbct.text import escape_control
+
 
 class Command(click.Command):
     """A command whose help ends with examples that can be pasted."""
@@ -110,7 +112,7 @@ def command(*, examples: Sequence[str]) -> Callable[[Callable[..., Any]], Comman
 
 def note(message: str) -> None:
     """Tell the person, on standard error."""
-    click.echo(message, err=True)
+    click.echo(escape_control(message), err=True)
 
 
 def print_json(document: Any) -> None:
@@ -120,6 +122,7 @@ def print_json(document: Any) -> None:
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:
     """A table that fits the terminal; in a pipe, plain columns. Columns are set to the right unless in ``left``."""
+    rows = [[escape_control(text) for text in row] for row in rows]
     if not sys.stdout.isatty():
         widths = [max(len(name), *(len(row[i]) for row in rows), 0) for i, name in enumerate(names)]
         for row in (names, *rows):

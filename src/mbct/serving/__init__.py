@@ -1,4 +1,4 @@
-"""Scoring in production: one row in microseconds, a cache of model versions in Redis, and the service.
+"""Scoring in production: one row in microseconds, a registry of models in Redis, and the service.
 
 The public names are loaded on first use: scoring a row needs neither Redis nor the service's packages.
 """
@@ -9,24 +9,24 @@ from mbct.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mbct.serving.batch import BatchScorer as BatchScorer
-    from mbct.serving.cache import ModelCache as ModelCache
-    from mbct.serving.cache import publish as publish
-    from mbct.serving.cache import rollback as rollback
     from mbct.serving.explanation import explain as explain
     from mbct.serving.options import ServiceOptions as ServiceOptions
     from mbct.serving.row import RowScorer as RowScorer
     from mbct.serving.server import serve as serve
+    from mbct.store.model_registry import ModelRegistry as ModelRegistry
+    from mbct.store.model_registry import publish as publish
+    from mbct.store.model_registry import rollback as rollback
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "BatchScorer": "mbct.serving.batch",
-        "ModelCache": "mbct.serving.cache",
+        "ModelRegistry": "mbct.store.model_registry",
         "RowScorer": "mbct.serving.row",
         "ServiceOptions": "mbct.serving.options",
         "explain": "mbct.serving.explanation",
-        "publish": "mbct.serving.cache",
-        "rollback": "mbct.serving.cache",
+        "publish": "mbct.store.model_registry",
+        "rollback": "mbct.store.model_registry",
         "serve": "mbct.serving.server",
     },
 )

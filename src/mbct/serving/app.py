@@ -1,7 +1,9 @@
 """The ASGI application: routes, and what each of them does."""
 
 import asyncio
+import gc
 import logging
+import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -12,17 +14,30 @@ from mbct.errors import DataError, StorageError
 from mbct.serving.codec import decode, unprocessable
 from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.http import JSON, TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send
+from mbct.serving.http import (
+    JSON,
+    TEXT,
+    ClientGone,
+    Deadlines,
+    Problem,
+    Receive,
+    Reply,
+    Request,
+    Scope,
+    Send,
+    carries_token,
+)
 from mbct.serving.loaded_model import Identifier
-from mbct.serving.metrics import Metrics, family, single
-from mbct.serving.model_watcher import Follower
+from mbct.serving.metrics import Metrics, family, labelled, single
+from mbct.serving.model_watcher import ModelWatcher
 from mbct.serving.openapi import OPEN_ROUTES, document
 from mbct.serving.options import ServiceOptions
 from mbct.serving.page import page
-from mbct.serving.scoring import PATH, Scoring
+from mbct.serving.scoring import LARGE_BODY, PATH, Scoring
 
 log = logging.getLogger("mbct.serving")
 
+_SYNC_SECONDS = 1.0
 Handler = Callable[[Request], Awaitable[Reply]]
 
 
@@ -42,10 +57,12 @@ class OutcomeRequest(msgspec.Struct):
 class Service:
     """The application. It owns nothing that a restart would miss: model, journal and options come from outside."""
 
-    def __init__(self, follower: Follower, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics) -> None:
-        self._follower, self._feedback, self._options, self._metrics = follower, feedback, options, metrics
+    def __init__(
+        self, watcher: ModelWatcher, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics
+    ) -> None:
+        self._watcher, self._feedback, self._options, self._metrics = watcher, feedback, options, metrics
         self._token = None if options.token is None else options.token.encode()
-        self.scoring = Scoring(follower, feedback, options, metrics)
+        self.scoring = Scoring(watcher, feedback, options, metrics)
         self._decode_outcomes = msgspec.json.Decoder(OutcomeRequest)
         self._deadlines = Deadlines(options.limits.body_seconds)
         self._routes: dict[str, tuple[str, Handler]] = {
@@ -87,6 +104,11 @@ class Service:
         await send({"type": "http.response.body", "body": reply.body})
         self._metrics.observe(path if route else "unknown", reply.status, time.perf_counter() - began)
 
+    def close(self) -> None:
+        """End the watching and let go of the journal."""
+        self._watcher.stop()
+        self._feedback.close()
+
     def _handler(self, request: Request, route: tuple[str, Handler] | None) -> Handler:
         """The handler of a request that may pass."""
         if route is None:
@@ -107,16 +129,19 @@ class Service:
 
     async def _score(self, request: Request) -> Reply:
         body = await request.body()
-        return self.scoring.reply(request.content_type(), body, request.query)
+        if len(body) < LARGE_BODY:
+            return self.scoring.reply(request.content_type(), body, request.query)
+        scored = await asyncio.to_thread(self.scoring.score, request.content_type(), body, request.query)
+        return self.scoring.count(scored)
 
     async def _explain(self, request: Request) -> Reply:
         body = await request.body()
-        served = self.scoring.served()
+        loaded = self.scoring.loaded()
         if request.content_type() != JSON:
             raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
-        row = msgspec.structs.astuple(decode(served.decoders.explain, body).row)
+        row = msgspec.structs.astuple(decode(loaded.decoders.explain, body).row)
         try:
-            told = explain(served.model, dict(zip(served.model.bins.names, row, strict=True)), served.rule_of)
+            explained = explain(loaded.model, dict(zip(loaded.model.bins.names, row, strict=True)), loaded.rule_of)
         except (DataError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
         trees = [
@@ -130,13 +155,16 @@ class Service:
                 "bound": path.rule.bound,
                 "after": path.after,
             }
-            for path in told.trees
+            for path in explained.trees
         ]
-        answer = {"score": told.score, "calibrated": told.calibrated, "model": served.version, "trees": trees}
+        answer = {"score": explained.score, "calibrated": explained.calibrated, "model": loaded.version, "trees": trees}
         return Reply(msgspec.json.encode(answer))
 
     async def _outcome(self, request: Request) -> Reply:
         body = await request.body()
+        if self._options.workers > 1:
+            detail = "outcomes need a service of one process, which remembers the scores: start it with --workers 1"
+            raise Problem(501, "Not Implemented", detail)
         if request.content_type() != JSON:
             raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
         outcomes = decode(self._decode_outcomes, body).outcomes
@@ -156,13 +184,13 @@ class Service:
         return Reply(msgspec.json.encode({"joined": joining.joined, "unknown": joining.unknown}))
 
     async def _model(self, _: Request) -> Reply:
-        return Reply(msgspec.json.encode(self.scoring.served().description()))
+        return Reply(msgspec.json.encode(self.scoring.loaded().description()))
 
     async def _rules(self, _: Request) -> Reply:
-        return Reply(self.scoring.served().rules_json)
+        return Reply(self.scoring.loaded().rules_json)
 
     async def _rules_text(self, _: Request) -> Reply:
-        return Reply(self.scoring.served().rules_text, TEXT)
+        return Reply(self.scoring.loaded().rules_text, TEXT)
 
     async def _live(self, _: Request) -> Reply:
         return Reply(msgspec.json.encode({"live": self._feedback.live(), "waiting": self._feedback.waiting}))
@@ -170,22 +198,26 @@ class Service:
     async def _health(self, _: Request) -> Reply:
         return Reply(b'{"status":"alive"}')
 
-    async def _ready(self, _: Request) -> Reply:
-        served, health = self._follower.current, self._follower.health
-        status = "no model" if served is None else "ready" if health.problem is None else "degraded"
+    async def _ready(self, request: Request) -> Reply:
+        loaded, health = self._watcher.current, self._watcher.health
+        status = "no model" if loaded is None else "ready" if health.problem is None else "degraded"
+        trusted = self._token is not None and carries_token(request.headers, self._token)
         answer = {
             "status": status,
-            "model": served.version if served else None,
+            "model": loaded.version if loaded else None,
             "source_up": health.source_up,
-            "problem": health.problem,
+            "problem": health.detail if trusted else health.problem,
         }
-        return Reply(msgspec.json.encode(answer), status=503 if served is None else 200)
+        return Reply(msgspec.json.encode(answer), status=503 if loaded is None else 200)
 
     async def _metrics_text(self, _: Request) -> Reply:
-        return Reply(metrics_text(self._metrics, self._follower, self._feedback).encode(), _PROMETHEUS)
+        text = metrics_text(self._metrics, self._watcher, self._feedback)
+        if self._options.workers > 1:
+            text = labelled(text, "worker", str(os.getpid()))
+        return Reply(text.encode(), _PROMETHEUS)
 
     async def _openapi(self, _: Request) -> Reply:
-        described = document(self._follower.current, self._options.limits, token=self._token is not None)
+        described = document(self._watcher.current, self._options.limits, token=self._token is not None)
         return Reply(msgspec.json.encode(described))
 
     async def _page(self, _: Request) -> Reply:
@@ -194,19 +226,30 @@ class Service:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        duties = [asyncio.create_task(self._flush_now_and_then()), asyncio.create_task(self._deadlines.watch())]
+        self._watcher.start()
+        # What is loaded by now stays: the collector of cycles need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        duties = [self._flush_regularly(), self._sync_regularly(), self._deadlines.watch()]
+        tasks = [asyncio.create_task(duty) for duty in duties]
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        for duty in duties:
-            duty.cancel()
+        for task in tasks:
+            task.cancel()
         await self._flush()
+        self.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _flush_now_and_then(self) -> None:
+    async def _flush_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._options.feedback.flush_seconds)
             self._feedback.live()
             await self._flush()
+
+    async def _sync_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_SYNC_SECONDS)
+            await asyncio.to_thread(self._feedback.sync)
 
     async def _flush(self) -> None:
         try:
@@ -220,22 +263,22 @@ class Service:
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_text(metrics: Metrics, follower: Follower, feedback: FeedbackLoop) -> str:
+def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop) -> str:
     """Everything that Prometheus may read."""
-    served, health, live = follower.current, follower.health, feedback.live()
-    loaded = [((("version", served.version),), served.loaded_at)] if served else []
-    places = [((("window", m.window), ("segment", m.segment)), m) for m in live]
+    model, health, live = watcher.current, watcher.health, feedback.live()
+    loaded = [((("version", model.version),), model.loaded_at)] if model else []
+    segments = [((("window", m.window), ("segment", m.segment)), m) for m in live]
     return "".join(
         [
             *metrics.families(),
-            family("mbct_model_loaded_seconds", "gauge", "When the model in force was loaded.", loaded),
+            family("mbct_model_loaded_seconds", "gauge", "When the model in service was loaded.", loaded),
             single("mbct_model_swaps_total", "counter", "Models replaced by newer ones.", health.swaps),
             single("mbct_model_refused_total", "counter", "New models that were refused.", health.refused),
             single("mbct_model_source_up", "gauge", "Whether the model's source can be read.", int(health.source_up)),
             single("mbct_scores_waiting", "gauge", "Scores that wait for their outcome.", feedback.waiting),
-            family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in places]),
-            family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in places]),
-            family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in places]),
-            family("mbct_live_alarm", "gauge", "Whether calibration is off.", [(p, int(m.alarm)) for p, m in places]),
+            family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in segments]),
+            family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in segments]),
+            family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in segments]),
+            family("mbct_live_alarm", "gauge", "Whether calibration is off.", [(p, int(m.alarm)) for p, m in segments]),
         ]
     )

@@ -18,15 +18,34 @@ class ArrowColumns:
     def __init__(self, model: CalibrationEnsemble) -> None:
         self._readers = [_Reader(feature) for feature in model.bins]
 
+    def check_schema(self, schema: Any, ids_column: str | None = None) -> list[int]:
+        """Positions of the columns that the model (and ``ids_column``) needs; raises where one has another type."""
+        import pyarrow as pa
+
+        names = schema.names
+        wanted = []
+        for name, allowed in [*((reader.name, reader.takes) for reader in self._readers), (ids_column, _is_text)]:
+            if name is None:
+                continue
+            if name not in names:
+                purpose = " for ids" if name == ids_column else ""
+                raise DataError(f"column {name!r}{purpose} is missing; the table has {names}")
+            if names.count(name) > 1:
+                raise DataError(f"column {name!r} is there {names.count(name)} times")
+            kind = schema.field(name).type
+            plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not allowed(plain) or (plain is not kind and pa.types.is_null(plain)):
+                raise DataError(f"column {name!r} has the Arrow type {kind}, which it cannot have")
+            wanted.append(names.index(name))
+        return sorted(set(wanted))
+
     def of(self, table: Any, text_length: int | None = None) -> list[Any]:
         """The columns of a pyarrow table or record batch in the model's order; ``text_length`` limits their texts."""
         import pyarrow as pa
 
+        self.check_schema(table.schema)
         columns: list[Any] = []
-        names = table.schema.names
         for reader in self._readers:
-            if reader.name not in names:
-                raise DataError(f"column {reader.name!r} is missing; the table has {names}")
             column = table.column(reader.name)
             column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
             read = reader.read(column)
@@ -43,6 +62,17 @@ class _Reader:
 
     def __init__(self, feature: Feature) -> None:
         self.name, self._feature = feature.name, feature
+
+    def takes(self, kind: Any) -> bool:
+        """Whether values of an Arrow type can be values of the feature; nothing nested ever can."""
+        import pyarrow.types as types
+
+        numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+        if isinstance(self._feature, NumberBins):
+            return bool(numeric or types.is_null(kind))
+        temporal = types.is_date(kind) or types.is_timestamp(kind)
+        binary = types.is_binary(kind) or types.is_large_binary(kind)
+        return bool(numeric or types.is_null(kind) or temporal or binary or _is_text(kind))
 
     def read(self, column: Any) -> Any:
         import pyarrow as pa
@@ -71,6 +101,12 @@ class _Reader:
             return pa.array([*known, None], pa.string())
         except UnicodeEncodeError:
             return None
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _floats(column: Any) -> Any:

@@ -16,7 +16,7 @@ from mbct.serving.columns import ColumnEncoder, probability_column
 from mbct.validation import FloatArray, as_probabilities
 
 
-class Scored(NamedTuple):
+class ScoredBatch(NamedTuple):
     """A scored batch."""
 
     score: FloatArray
@@ -55,7 +55,7 @@ class BatchScorer:
         """Calibrated probabilities of a pyarrow table or record batch."""
         return self.score_columns(self.arrow.of(table)).calibrated
 
-    def score_columns(self, columns: Sequence[Any]) -> Scored:
+    def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
         """Score columns in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
         model = self._model
         score = as_probabilities(probability_column(columns[0], model.score), model.score)
@@ -69,9 +69,9 @@ class BatchScorer:
             if not feature.ordered and (found := int(np.count_nonzero(codes[:, j] == feature.unseen))):
                 unseen[feature.name] = found
         if not model.trees:
-            return Scored(score, score, codes, unseen)
+            return ScoredBatch(score, score, codes, unseen)
         total = model.total_step(codes) if self._masks is None else self._masks.total_step(codes)
-        return Scored(score, model.apply_steps(score, total), codes, unseen)
+        return ScoredBatch(score, model.apply_steps(score, total), codes, unseen)
 
 
 def _named(columns: Mapping[str, Iterable[Any]], name: str) -> Any:

@@ -9,7 +9,7 @@ import msgspec
 
 from mbct.errors import DataError
 from mbct.serving.http import JSON, Problem
-from mbct.serving.loaded_model import Identifier, ServedModel
+from mbct.serving.loaded_model import Identifier, LoadedModel
 from mbct.serving.options import Limits
 from mbct.validation import FloatArray
 
@@ -38,18 +38,18 @@ _JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encode
 
 
 def decode_score(
-    served: ServedModel, content_type: bytes, body: bytes, limits: Limits, query: bytes = b""
+    loaded: LoadedModel, content_type: bytes, body: bytes, limits: Limits, query: bytes = b""
 ) -> ScoreBody:
     """Decode and check a request; a :class:`~mbct.serving.http.Problem` says what is wrong with it, and where.
 
     An Arrow stream has its ids in the column that the query names (``?ids=COLUMN``).
     """
     if content_type == JSON:
-        return _from_request(decode(served.decoders.json, body), limits, JSON)
+        return _from_request(decode(loaded.decoders.json, body), limits, JSON)
     if content_type in _MSGPACK_NAMES:
-        return _from_request(decode(served.decoders.msgpack, body), limits, MSGPACK)
+        return _from_request(decode(loaded.decoders.msgpack, body), limits, MSGPACK)
     if content_type == ARROW:
-        return _from_arrow(served, body, limits, query)
+        return _from_arrow(loaded, body, limits, query)
     formats = b", ".join((JSON, MSGPACK, ARROW)).decode()
     raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
 
@@ -108,19 +108,25 @@ def _check_size(n_rows: int, ids: Sequence[str] | None, limits: Limits) -> None:
         raise unprocessable(f"there are {len(ids):,} ids for {n_rows:,} rows")
 
 
-def _from_arrow(served: ServedModel, body: bytes, limits: Limits, query: bytes) -> ScoreBody:
+def _from_arrow(loaded: LoadedModel, body: bytes, limits: Limits, query: bytes) -> ScoreBody:
     try:
         import pyarrow as pa
     except ImportError as error:
         raise Problem(415, "Unsupported Media Type", "this service has no pyarrow: send JSON or MessagePack") from error
     try:
         _check_messages(pa, body, limits)
+        ids_column = _ids_column(query)
         with pa.ipc.open_stream(body) as reader:
+            schema = reader.schema
+        # What the model does not need is not decoded, and what it needs has a type that cannot unfold.
+        wanted = loaded.batch.arrow.check_schema(schema, ids_column)
+        options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
+        with pa.ipc.open_stream(body, options=options) as reader:
             table = reader.read_all()
         table.validate(full=True)
-        ids = _arrow_ids(table, query)
+        ids = None if ids_column is None else msgspec.convert(table.column(ids_column).to_pylist(), list[Identifier])
         _check_size(table.num_rows, ids, limits)
-        return ScoreBody(None, served.batch.arrow.of(table, limits.text_length), ids, ARROW)
+        return ScoreBody(None, loaded.batch.arrow.of(table, limits.text_length), ids, ARROW)
     except (DataError, msgspec.ValidationError) as error:
         raise unprocessable(str(error)) from error
     except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
@@ -128,17 +134,13 @@ def _from_arrow(served: ServedModel, body: bytes, limits: Limits, query: bytes) 
         raise Problem(400, "Bad Request", f"the Arrow stream cannot be read: {first_line}") from error
 
 
-def _arrow_ids(table: Any, query: bytes) -> list[str] | None:
+def _ids_column(query: bytes) -> str | None:
     named = parse_qs(query.decode("ascii", "replace")).get("ids")
-    if not named:
-        return None
-    if named[0] not in table.schema.names:
-        raise DataError(f"column {named[0]!r} for ids is missing; the table has {table.schema.names}")
-    return msgspec.convert(table.column(named[0]).to_pylist(), list[Identifier])
+    return named[0] if named else None
 
 
 def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
-    """Refuse compressed batches, which could unfold to any size, and too many rows, before anything is read."""
+    """Refuse compressed batches, which could unfold to any size, and too many rows or values, before they are read."""
     stream = pa.BufferReader(body)
     n_rows = 0
     while True:
@@ -149,16 +151,18 @@ def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
         batch = _record_batch(bytes(message.metadata))
         if batch is None:
             continue
-        length, compressed, counts = batch
+        length, compressed, is_dictionary = batch
         if compressed:
             raise DataError("compressed Arrow streams are not taken: send it without compression")
-        n_rows += length if counts else 0
-        if n_rows > limits.rows:
-            raise DataError(f"a request takes 1 to {limits.rows:,} rows, this one has {n_rows:,} or more")
+        if is_dictionary and not 0 <= length <= limits.rows:
+            raise DataError(f"a dictionary has {length:,} values, at most {limits.rows:,} are taken: send plain values")
+        n_rows += 0 if is_dictionary else length
+        if not 0 <= length <= limits.rows or n_rows > limits.rows:
+            raise DataError(f"a request takes 1 to {limits.rows:,} rows, this one has {max(length, n_rows):,} or more")
 
 
 def _record_batch(metadata: bytes) -> tuple[int, bool, bool] | None:
-    """Length, whether compressed, and whether rows (not a dictionary) of a message, read from its flatbuffer."""
+    """Length, whether compressed, and whether a dictionary, of a message, read from its flatbuffer."""
     table = _Flatbuffer(metadata, struct.unpack_from("<I", metadata, 0)[0])
     kind = table.field(1)
     header = table.field(2)
@@ -175,7 +179,7 @@ def _record_batch(metadata: bytes) -> tuple[int, bool, bool] | None:
         return None
     length = batch.field(0)
     n_rows = 0 if length is None else struct.unpack_from("<q", metadata, length)[0]
-    return n_rows, batch.field(3) is not None, kind_number == _RECORD_BATCH
+    return n_rows, batch.field(3) is not None, kind_number == _DICTIONARY_BATCH
 
 
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3

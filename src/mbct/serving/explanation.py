@@ -13,7 +13,7 @@ from mbct.serving.values import encoder, probability
 
 
 @dataclass(frozen=True)
-class Branch:
+class PathStep:
     """One node on a row's path: the row's value and the condition that it met there."""
 
     feature: str
@@ -26,7 +26,7 @@ class TreePath:
     """A row's way through one tree: the branches taken, the rule at the end, the probability after it."""
 
     tree: int
-    branches: tuple[Branch, ...]
+    branches: tuple[PathStep, ...]
     rule: Rule
     after: float
 
@@ -76,7 +76,7 @@ def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
 
 def _walk(
     model: CalibrationEnsemble, tree: CalibrationTree, codes: list[int], values: list[Any]
-) -> tuple[int, tuple[Branch, ...]]:
+) -> tuple[int, tuple[PathStep, ...]]:
     node, branches = 0, []
     while (feature := int(tree.feature[node])) >= 0:
         bins = model.bins[feature]
@@ -84,7 +84,7 @@ def _walk(
         table = tree.table[start : start + bins.n_codes].tolist()
         child = table[codes[feature]]
         taken = frozenset(code for code, target in enumerate(table) if target == child)
-        branches.append(Branch(bins.name, values[feature], str(condition(bins, taken))))
+        branches.append(PathStep(bins.name, values[feature], str(condition(bins, taken))))
         if child == STOP:
             break
         node = child

@@ -2,10 +2,12 @@
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
@@ -14,11 +16,11 @@ import numpy as np
 from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.rules import condition
-from mbct.serving.batch import Scored
-from mbct.serving.journal import Joined, Journal, Remembered
-from mbct.serving.live import LiveCalibration, LiveMetric, Window
+from mbct.serving.batch import ScoredBatch
+from mbct.serving.journal import Joined, Journal, Remembered, lines_of
+from mbct.serving.live import LiveCalibration, LiveMetric, LiveWindow
 from mbct.serving.options import FeedbackOptions
-from mbct.store import Cells, cells_of_rows
+from mbct.store import Cells, DroppedDayError, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
 
@@ -54,21 +56,25 @@ class FeedbackLoop:
         if sink is not None and options.folder is None:
             raise ParameterError("outcomes for a store need a journal: set the feedback's folder")
         self._options, self._sink, self._clock = options, sink, clock
-        self._waiting: dict[str, Remembered] = {}
+        # Ordered by when they were scored. A plain dict finds its first entry in time that grows with those deleted.
+        self._waiting: OrderedDict[str, Remembered] = OrderedDict()
+        self._next_number = 0
         self._live = LiveCalibration(options)
         self._journal: Journal | None = None
         self._flushing = Lock()
-        self._alarms: set[tuple[Window, str]] = set()
+        self._alarms: set[tuple[LiveWindow, str]] = set()
         if options.folder is not None:
-            self._journal = Journal(options.folder, options.remember_seconds, clock)
+            self._journal = Journal(options.folder, options, clock)
             self._restore(self._journal)
 
-    def remember(self, bins: FeatureBins, ids: Sequence[str], scored: Scored) -> None:
+    def remember(self, bins: FeatureBins, ids: Sequence[str], scored: ScoredBatch) -> None:
         """Keep scores until their outcome comes; scoring goes on where the disk is full, and the log says so."""
         now, fingerprint = self._clock(), bins.fingerprint
         segments = _segments(bins, scored, self._options.segment)
-        columns = (ids, scored.codes.tolist(), scored.score.tolist(), scored.calibrated.tolist(), segments)
-        made = [Remembered(i, now, fingerprint, c, p, q, s) for i, c, p, q, s in zip(*columns, strict=True)]
+        numbers = range(self._next_number, self._next_number + len(ids))
+        self._next_number = numbers.stop
+        columns = (ids, numbers, scored.codes.tolist(), scored.score.tolist(), scored.calibrated.tolist(), segments)
+        made = [Remembered(i, n, now, fingerprint, c, p, q, s) for i, n, c, p, q, s in zip(*columns, strict=True)]
         if self._journal is not None:
             try:
                 self._journal.remember_bins(bins)
@@ -103,8 +109,7 @@ class FeedbackLoop:
         report = self._live.report(self._clock())
         alarms = {(m.window, m.segment) for m in report if m.alarm}
         for metric in report:
-            place = (metric.window, metric.segment)
-            if metric.alarm and place not in self._alarms:
+            if metric.alarm and (metric.window, metric.segment) not in self._alarms:
                 log.warning(
                     "calibration alarm: over %s, segment %s has PCOC %.3f and ECE %.4f after %d outcomes",
                     *(metric.window, metric.segment, metric.pcoc, metric.ece, metric.outcomes),
@@ -128,50 +133,73 @@ class FeedbackLoop:
         """Hand sealed outcomes to the sink as cells by day; may run in a thread. Returns the number of batches.
 
         A file counts as handed over only after the sink has it; killed in between, it is offered again under the same
-        batch id, which the sink ignores: every outcome arrives exactly once.
+        batch id, which the sink ignores: every outcome arrives exactly once. Outcomes of a day that the sink has
+        dropped for good are left out, and the log says so.
         """
         if self._journal is None or self._sink is None:
             return 0
         n_batches = 0
+        failed: Exception | None = None
         with self._flushing:
-            for number, lines in self._journal.sealed():
-                for (day, fingerprint), group in groupby(sorted(lines, key=_place), key=_place):
-                    batch_id = f"{day}-{self._journal.instance}-{number}-{fingerprint}"
-                    bins = self._journal.bins(fingerprint)
-                    self._sink.append(_cells(list(group), bins), bins, day=day, batch=batch_id)
-                    n_batches += 1
-                self._journal.mark_handed(number)
+            for path in self._journal.sealed():
+                try:
+                    n_batches += self._hand_over(path, self._journal, self._sink)
+                except Exception as error:
+                    # What is wrong with one file must not keep the others back.
+                    failed = failed or error
+        if failed is not None:
+            raise failed
+        return n_batches
+
+    def sync(self) -> None:
+        """Bring the journal to the disk itself, where the policy is to do so now and then; may run in a thread."""
+        if self._journal is not None:
+            self._journal.sync()
+
+    def _hand_over(self, path: Path, journal: Journal, sink: OutcomeSink) -> int:
+        n_batches = 0
+        for (day, fingerprint), group in groupby(sorted(lines_of(path), key=_day_and_bins), key=_day_and_bins):
+            bins, lines = journal.bins(fingerprint), list(group)
+            batch = f"{day}-{path.name.rpartition('-')[2]}-{fingerprint}"
+            try:
+                sink.append(_cells(lines, bins), bins, day=day, batch=batch)
+                n_batches += 1
+            except DroppedDayError as error:
+                log.warning("%d outcomes were left out: %s", len(lines), error)
+        journal.mark_handed(path)
         return n_batches
 
     def close(self) -> None:
-        """Let go of the journal."""
+        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
 
     def _restore(self, journal: Journal) -> None:
-        scores, joined = journal.replay()
-        for score in scores:
-            self._wait_for(score)
-        self._forget_oldest(self._clock())
-        for line in joined:
+        newest_joined: dict[str, int] = {}
+        for line in journal.joined():
+            newest_joined[line.scored.id] = max(line.scored.number, newest_joined.get(line.scored.id, -1))
+            self._next_number = max(self._next_number, line.scored.number + 1)
             self._live.add(line.at, line.scored.segment, line.scored.calibrated, line.label)
-        if scores or joined:
+        now = self._clock()
+        for score in journal.waiting(newest_joined):
+            self._next_number = max(self._next_number, score.number + 1)
+            self._wait_for(score)
+            self._forget_oldest(now)
+        if self._waiting or newest_joined:
             log.info("feedback restored: %d scores wait for their outcome", len(self._waiting))
 
     def _wait_for(self, score: Remembered) -> None:
-        self._waiting.pop(score.id, None)
         self._waiting[score.id] = score
+        self._waiting.move_to_end(score.id)
 
     def _forget_oldest(self, now: float) -> None:
         oldest = now - self._options.remember_seconds
-        while self._waiting:
-            first = next(iter(self._waiting.values()))
-            if len(self._waiting) <= self._options.remembered and first.at >= oldest:
-                return
-            del self._waiting[first.id]
+        waiting, most = self._waiting, self._options.remembered
+        while waiting and (len(waiting) > most or next(iter(waiting.values())).at < oldest):
+            waiting.popitem(last=False)
 
 
-def _segments(bins: FeatureBins, scored: Scored, segment: str | None) -> list[str | None]:
+def _segments(bins: FeatureBins, scored: ScoredBatch, segment: str | None) -> list[str | None]:
     """The segment of each row in words: a value, an interval, missing or unseen."""
     if segment is None or segment not in bins.names:
         return [None] * len(scored.score)
@@ -188,7 +216,7 @@ def _segment_name(feature: Feature, code: int) -> str:
     return feature.values[code] if isinstance(feature, CategoryBins) else str(condition(feature, frozenset([code])))
 
 
-def _place(line: Joined) -> tuple[str, str]:
+def _day_and_bins(line: Joined) -> tuple[str, str]:
     return datetime.fromtimestamp(line.at, UTC).date().isoformat(), line.scored.bins
 
 

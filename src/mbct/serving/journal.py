@@ -1,8 +1,9 @@
 """The feedback's journal: what was scored and what came of it, on disk before it is acknowledged.
 
 A folder holds lines of JSON in three kinds of file: ``scores-HOUR`` (scores that wait for their outcome),
-``outcomes-N`` (joined, not yet handed to the sink) and ``handed-N`` (handed over; kept for a day, so that a restart
-knows which scores have had their outcome). A line is written by one system call, so a killed process loses none.
+``outcomes-N-ID`` (joined, not yet handed to the sink) and ``handed-N-ID`` (handed over; kept for a day, so that a
+restart knows which scores have had their outcome). N orders the files; ID is random, so that no two files of outcomes
+ever share a batch. A line is written by one system call, so a killed process loses none.
 """
 
 import contextlib
@@ -17,10 +18,12 @@ from typing import TypeVar
 import msgspec
 
 from mbct.errors import ParameterError, StorageError
-from mbct.files import write_atomically
+from mbct.files import sync_folder, write_atomically
 from mbct.model.bins import FeatureBins
+from mbct.serving.options import FeedbackOptions
 
 _HOUR = 3600
+_TAIL_BYTES = 2**20
 Line = TypeVar("Line", bound=msgspec.Struct)
 
 
@@ -28,6 +31,8 @@ class Remembered(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A score that waits for its outcome."""
 
     id: str
+    number: int
+    """Rises with every score of a journal, whatever the clock does."""
     at: float
     bins: str
     """Fingerprint of the bins that made the codes."""
@@ -48,24 +53,29 @@ class Joined(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Journal:
     """The files of one service; a second service on the same folder is refused."""
 
-    def __init__(self, folder: Path, remember_seconds: float, clock: Callable[[], float] = time.time) -> None:
-        self._folder, self._remember_seconds, self._clock = folder, remember_seconds, clock
+    def __init__(self, folder: Path, options: FeedbackOptions, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._remember_seconds, self._clock = folder, options.remember_seconds, clock
+        self._fsync = options.fsync
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot make the feedback folder {folder}: {error.strerror}") from error
         self._lock = _locked(folder)
-        self.instance = self._read_instance()
-        used = max((_number(path) for path in self._files("outcomes", "handed")), default=0)
-        self._outcomes = _Appender(folder / f"outcomes-{used + 1}")
+        used = max((_order(path) for path in self._files("outcomes", "handed")), default=0)
+        self._outcomes = self._new_outcomes(used + 1)
         self._scores: _Appender | None = None
 
-    def replay(self) -> tuple[list[Remembered], list[Joined]]:
-        """Scores without an outcome and outcomes of the last day, as they were before a restart."""
-        joined = [line for path in self._files("handed", "outcomes") for line in _lines(path, Joined)]
-        known = {line.scored.id: line.scored.at for line in joined}
-        scores = [line for path in self._files("scores") for line in _lines(path, Remembered)]
-        return [line for line in scores if known.get(line.id, -1.0) < line.at], joined
+    def joined(self) -> Iterator[Joined]:
+        """Outcomes of the last day, as they were before a restart."""
+        for path in self._files("handed", "outcomes"):
+            yield from _lines(path, Joined)
+
+    def waiting(self, newest_joined: dict[str, int]) -> Iterator[Remembered]:
+        """Scores without an outcome; ``newest_joined`` has the number of each id's newest score that has one."""
+        for path in self._files("scores"):
+            for line in _lines(path, Remembered):
+                if newest_joined.get(line.id, -1) < line.number:
+                    yield line
 
     def add_scores(self, scores: Iterable[Remembered]) -> None:
         """Keep scores; StorageError where they cannot be written."""
@@ -73,13 +83,20 @@ class Journal:
         if self._scores is None or self._scores.path != path:
             if self._scores is not None:
                 self._scores.close()
-            self._scores = _Appender(path)
+            self._scores = _Appender(path, sync=self._fsync == "always")
             self._forget()
         self._scores.append(scores)
 
     def add_outcomes(self, joined: Iterable[Joined]) -> None:
         """Keep outcomes; StorageError where they cannot be written, and then none of them is."""
         self._outcomes.append(joined)
+
+    def sync(self) -> None:
+        """Bring what was written to the disk itself, where the policy is to do so now and then; may run in a thread."""
+        if self._fsync == "interval":
+            for appender in (self._scores, self._outcomes):
+                if appender is not None:
+                    appender.sync()
 
     def remember_bins(self, bins: FeatureBins) -> None:
         """Keep the bins that codes were made with."""
@@ -95,16 +112,15 @@ class Journal:
         """Begin a new file of outcomes, so that the ones before can be handed over."""
         if self._outcomes.path.exists():
             self._outcomes.close()
-            self._outcomes = _Appender(self._folder / f"outcomes-{_number(self._outcomes.path) + 1}")
+            self._outcomes = self._new_outcomes(_order(self._outcomes.path) + 1)
 
-    def sealed(self) -> list[tuple[int, list[Joined]]]:
-        """Numbers and content of the files that wait to be handed over."""
-        waiting = [path for path in self._files("outcomes") if path != self._outcomes.path]
-        return [(_number(path), list(_lines(path, Joined))) for path in waiting]
+    def sealed(self) -> list[Path]:
+        """Files that wait to be handed over, the oldest first."""
+        return [path for path in self._files("outcomes") if path != self._outcomes.path]
 
-    def mark_handed(self, number: int) -> None:
+    def mark_handed(self, path: Path) -> None:
         """A file's outcomes are in the sink."""
-        (self._folder / f"outcomes-{number}").rename(self._folder / f"handed-{number}")
+        path.rename(path.with_name(path.name.replace("outcomes-", "handed-", 1)))
 
     def close(self) -> None:
         """Close the files and let another service use the folder."""
@@ -113,6 +129,9 @@ class Journal:
             self._scores.close()
         os.close(self._lock)
 
+    def _new_outcomes(self, order: int) -> "_Appender":
+        return _Appender(self._folder / f"outcomes-{order}-{uuid.uuid4().hex}", sync=self._fsync == "always")
+
     def _forget(self) -> None:
         oldest = self._clock() - self._remember_seconds - _HOUR
         for path in self._files("scores", "handed"):
@@ -120,51 +139,75 @@ class Journal:
                 path.unlink(missing_ok=True)
 
     def _files(self, *kinds: str) -> list[Path]:
-        return sorted((path for kind in kinds for path in self._folder.glob(f"{kind}-*")), key=_number)
-
-    def _read_instance(self) -> str:
-        path = self._folder / "instance"
-        if not path.exists():
-            write_atomically(path, uuid.uuid4().hex[:12].encode())
-        return path.read_text()
+        return sorted((path for kind in kinds for path in self._folder.glob(f"{kind}-*")), key=_order)
 
 
 class _Appender:
-    """Whole lines at the end of a file, which is made when the first one comes."""
+    """Whole lines at the end of a file, which is made when the first one comes; a torn last line is cut off."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
+        self._always_sync = sync
+        self._unsynced = False
         self._descriptor: int | None = None
 
     def append(self, lines: Iterable[msgspec.Struct]) -> None:
         content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         try:
-            if self._descriptor is None:
-                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            size = os.fstat(self._descriptor).st_size
-            written = os.write(self._descriptor, content)
+            descriptor = self._open() if self._descriptor is None else self._descriptor
+            size = os.fstat(descriptor).st_size
+            written = os.write(descriptor, content)
             if written < len(content):
-                os.ftruncate(self._descriptor, size)
+                os.ftruncate(descriptor, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self._always_sync:
+                os.fsync(descriptor)
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}; free some space") from error
+        self._unsynced = True
+
+    def sync(self) -> None:
+        """Bring what was written to the disk."""
+        descriptor = self._descriptor
+        if self._unsynced and descriptor is not None:
+            self._unsynced = False
+            with contextlib.suppress(OSError):  # closed by the event loop meanwhile: closing syncs too
+                os.fsync(descriptor)
 
     def close(self) -> None:
         if self._descriptor is not None:
+            self.sync()
             os.close(self._descriptor)
             self._descriptor = None
 
+    def _open(self) -> int:
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        self._descriptor = descriptor
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, min(size, _TAIL_BYTES), max(0, size - _TAIL_BYTES))
+        if tail and not tail.endswith(b"\n"):
+            # A line that was cut short was never acknowledged; what follows must not be glued to it.
+            os.ftruncate(descriptor, size - len(tail) + tail.rfind(b"\n") + 1)
+        sync_folder(self.path.parent)
+        return descriptor
 
-def _number(path: Path) -> int:
-    return int(path.name.partition("-")[2])
+
+def _order(path: Path) -> int:
+    return int(path.name.split("-")[1])
+
+
+def lines_of(path: Path) -> list[Joined]:
+    """Outcomes in a sealed file."""
+    return list(_lines(path, Joined))
 
 
 def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:
     decoder = msgspec.json.Decoder(kind)
-    for line in path.read_bytes().splitlines():
-        # A line cut short was never acknowledged.
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            yield decoder.decode(line)
+    with path.open("rb") as handle:
+        for line in handle:
+            # A line cut short was never acknowledged.
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+                yield decoder.decode(line)
 
 
 def _locked(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP protocol with a limit on the time and size of headers, which it has not itself.
+"""Uvicorn's HTTP protocol with limits on the time and size of headers.
 
 Imported only when the service starts: uvicorn comes with an extra.
 """
@@ -12,7 +12,7 @@ from mbct.serving.options import Limits
 
 
 # AutoHTTPProtocol is a variable to mypy: uvicorn sets it to the parser that is installed.
-class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """One connection; it is closed where headers come too slowly or without end."""
 
     def __init__(self, *arguments: Any, limits: Limits, **named: Any) -> None:
@@ -28,7 +28,7 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def data_received(self, data: bytes) -> None:
         """Some bytes: what belongs to no request yet are headers, and those have limits."""
-        self.feed(data)
+        super().data_received(data)
         if self._request_under_way():
             self._headers_came()
             return
@@ -37,10 +37,6 @@ class GuardedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._give_up()
         elif self._timer is None:
             self._expect_headers()
-
-    def feed(self, data: bytes) -> None:
-        """Read some bytes, which may complete and begin requests."""
-        super().data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The end."""

@@ -10,11 +10,11 @@ import numpy as np
 from mbct.serving.metrics import OTHER
 from mbct.serving.options import FeedbackOptions
 
-Window = Literal["1h", "24h"]
+LiveWindow = Literal["1h", "24h"]
 
 EVERYTHING = "all"
 _SLOT_SECONDS = 300
-_SLOTS: dict[Window, int] = {"1h": 12, "24h": 288}
+_SLOTS: dict[LiveWindow, int] = {"1h": 12, "24h": 288}
 _EDGES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 """Bins of the calibrated probability for ECE: narrow where rates are low, as click rates are."""
 _COUNT, _PREDICTED, _LABEL, _VARIANCE = range(4)
@@ -24,7 +24,7 @@ _COUNT, _PREDICTED, _LABEL, _VARIANCE = range(4)
 class LiveMetric:
     """Calibration of one segment over one window."""
 
-    window: Window
+    window: LiveWindow
     segment: str
     outcomes: int
     pcoc: float
@@ -60,7 +60,7 @@ class LiveCalibration:
         self._advance(now)
         return [metric for window in _SLOTS for metric in self._of_window(window)]
 
-    def _of_window(self, window: Window) -> Iterator[LiveMetric]:
+    def _of_window(self, window: LiveWindow) -> Iterator[LiveMetric]:
         recent = (self._slot - np.arange(_SLOTS[window])) % len(self._sums)
         sums = self._sums[recent].sum(axis=0)
         names = [EVERYTHING, *self._segments, OTHER]
@@ -68,7 +68,7 @@ class LiveCalibration:
             if sums[position, :, _COUNT].any():
                 yield self._metric(window, name, sums[position])
 
-    def _metric(self, window: Window, segment: str, bins: np.ndarray) -> LiveMetric:
+    def _metric(self, window: LiveWindow, segment: str, bins: np.ndarray) -> LiveMetric:
         count, predicted, label, variance = bins.sum(axis=0).tolist()
         gaps = np.abs(bins[:, _PREDICTED] - bins[:, _LABEL])
         pcoc = predicted / label if label else math.inf

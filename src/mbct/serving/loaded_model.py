@@ -1,6 +1,7 @@
 """A model made ready to serve: version, scorers, and decoders of the rows it takes."""
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +17,17 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import compile_masks
 from mbct.model.rules import Rule, rules_as_dicts, to_text
 from mbct.serving.batch import BatchScorer
-from mbct.serving.cache import version_of
 from mbct.serving.checked import checked_ensemble
 from mbct.serving.explanation import rules_by_node
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer
 from mbct.serving.values import CountUnseen
+from mbct.store.model_registry import version_of
 
 _PROBES = 64
 _TOLERANCE = 1e-12
+_UNMATCHED = re.compile(r'["\\\x00-\x1f\x7f]')
+"""Characters that JSON escapes in keys: msgspec has no fields of such names."""
 Identifier = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 
 
@@ -37,7 +40,7 @@ class Decoders:
     explain: Any
 
 
-class ServedModel:
+class LoadedModel:
     """One version, immutable: a request that holds it is answered by it alone, whatever is swapped meanwhile."""
 
     def __init__(
@@ -115,7 +118,8 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
     value_types = [_value_type(feature, limits) for feature in model.bins]
     value_types[0] = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
     fields = [f"f{j}" for j in range(len(value_types))]
-    rename = dict(zip(fields, model.bins.names, strict=True))
+    plain_names = not any(_UNMATCHED.search(name) for name in model.bins.names)
+    rename = dict(zip(fields, model.bins.names, strict=True)) if plain_names else None
     row = msgspec.defstruct("Row", list(zip(fields, value_types, strict=True)), rename=rename, frozen=True, gc=False)
     # Here and below, types that are made at run time, from the model's features, are no types to mypy.
     lists = [list[value_type] for value_type in value_types]  # type: ignore[valid-type]
@@ -130,7 +134,37 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
         ],
     )
     explained = msgspec.defstruct("ExplainRequest", [("row", row)])
-    return Decoders(msgspec.json.Decoder(request), msgspec.msgpack.Decoder(request), msgspec.json.Decoder(explained))
+    decoders = [(msgspec.json, request), (msgspec.msgpack, request), (msgspec.json, explained)]
+    if rename is None:
+        return Decoders(*(_RenamingDecoder(codec.Decoder(), kind, model.bins.names) for codec, kind in decoders))
+    return Decoders(*(codec.Decoder(kind) for codec, kind in decoders))
+
+
+class _RenamingDecoder:
+    """Decodes rows with column names that msgspec cannot match, such as ``15" screen``, in two steps."""
+
+    def __init__(self, decoder: Any, kind: Any, names: Sequence[str]) -> None:
+        self._decoder, self._kind, self._names = decoder, kind, names
+        self._field_of = {name: f"f{j}" for j, name in enumerate(names)}
+
+    def decode(self, body: bytes) -> Any:
+        document = self._decoder.decode(body)
+        if isinstance(document, dict):
+            renamed = {name: self._renamed(document[name]) for name in ("row", "columns") if name in document}
+            if isinstance(rows := document.get("rows"), list):
+                renamed["rows"] = [self._renamed(row) for row in rows]
+            document = document | renamed
+        try:
+            return msgspec.convert(document, self._kind)
+        except msgspec.ValidationError as error:
+            # Fields have our own names here: the message must have the user's.
+            found = re.sub(r"([.`])f(\d+)\b", lambda match: match[1] + self._names[int(match[2])], str(error))
+            raise msgspec.ValidationError(found) from error
+
+    def _renamed(self, row: Any) -> Any:
+        if not isinstance(row, dict):
+            return row
+        return {field: row[name] for name, field in self._field_of.items() if name in row}
 
 
 def _value_type(feature: Feature, limits: Limits) -> Any:

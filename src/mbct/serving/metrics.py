@@ -77,10 +77,10 @@ class Metrics:
 def family(name: str, kind: str, description: str, samples: Iterable[tuple[Labels, float]]) -> str:
     """One metric with all its samples.
 
-    >>> print(family("up", "gauge", "Whether it is.", [((("place", "here"),), 1)]), end="")
+    >>> print(family("up", "gauge", "Whether it is.", [((("zone", "here"),), 1)]), end="")
     # HELP up Whether it is.
     # TYPE up gauge
-    up{place="here"} 1
+    up{zone="here"} 1
     """
     return _head(name, kind, description) + "".join(_sample(name, labels, value) for labels, value in samples)
 
@@ -88,6 +88,28 @@ def family(name: str, kind: str, description: str, samples: Iterable[tuple[Label
 def single(name: str, kind: str, description: str, value: float) -> str:
     """A metric without labels."""
     return family(name, kind, description, [((), value)])
+
+
+def labelled(text: str, label: str, value: str) -> str:
+    r"""Every sample of a text with one more label.
+
+    >>> print(labelled('# TYPE up gauge\nup 1\nup{a="b"} 2\n', "worker", "7"), end="")
+    # TYPE up gauge
+    up{worker="7"} 1
+    up{worker="7",a="b"} 2
+    """
+    added = f'{label}="{_escaped(value)}"'
+    lines = []
+    for line in text.splitlines():
+        name, brace, rest = line.partition("{")
+        if line.startswith("#"):
+            lines.append(line)
+        elif brace:
+            lines.append(f"{name}{{{added},{rest}")
+        else:
+            name, _, number = line.rpartition(" ")
+            lines.append(f"{name}{{{added}}} {number}")
+    return "\n".join(lines) + "\n"
 
 
 def _head(name: str, kind: str, description: str) -> str:

@@ -1,4 +1,4 @@
-"""Following a model's source: a watched file or a pointer in Redis. What is new and good is swapped in, whole.
+"""Watching a model's source, a file or a registry: what is new and good is swapped in, in one step.
 
 Whatever happens to the source, the last good model keeps serving; :class:`Health` says what is wrong.
 """
@@ -15,14 +15,15 @@ from typing import Protocol
 from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.files import write_atomically
 from mbct.model.file import read_bytes
-from mbct.serving.cache import ChangeListener, ModelCache
-from mbct.serving.loaded_model import ServedModel
+from mbct.serving.loaded_model import LoadedModel
+from mbct.store.model_registry import ModelRegistry
+from mbct.store.redis_backend import ChangeListener, RedisBackend
 
 log = logging.getLogger("mbct.serving")
 
 _LISTEN_SECONDS = 0.5
 """Listening is done in pieces, shorter than the connection's time-out, so that closing is noticed soon."""
-Build = Callable[[bytes, str], ServedModel]
+Build = Callable[[bytes, str], LoadedModel]
 
 
 class ModelSource(Protocol):
@@ -72,38 +73,38 @@ class FileSource:
         return str(self._path)
 
 
-class RedisSource:
-    """The pointer of a :class:`~mbct.serving.cache.ModelCache`: told of moves by its channel, and polled besides."""
+class RegistrySource:
+    """The version in service of a registry, polled; the channel of one in Redis announces moves besides."""
 
-    def __init__(self, cache: ModelCache) -> None:
-        self._cache = cache
+    def __init__(self, registry: ModelRegistry) -> None:
+        self._registry = registry
         self._closed = threading.Event()
         self._listener: ChangeListener | None = None
 
     def latest(self) -> str:
-        """The version in force."""
-        version = self._cache.current()
+        """The version in service."""
+        version = self._registry.in_service()
         if version is None:
-            raise StorageError(f"{self._cache} holds no model; publish one")
+            raise StorageError(f"{self._registry} holds no model; publish one")
         return version
 
     def read(self, mark: str) -> bytes:
         """Content of a version, checksum compared."""
-        return self._cache.read(mark)
+        return self._registry.read(mark)
 
     def wait(self, seconds: float) -> None:
-        """Listen to the channel; where that fails, sleep, so that polling goes on."""
+        """Listen to the channel; where there is none or that fails, sleep, so that polling goes on."""
         end = time.monotonic() + seconds
         try:
-            if self._listener is None:
-                self._listener = self._cache.listener()
-            while not self._closed.is_set() and (left := end - time.monotonic()) > 0:
+            if self._listener is None and isinstance(self._registry.backend, RedisBackend):
+                self._listener = self._registry.backend.listener()
+            while self._listener and not self._closed.is_set() and (left := end - time.monotonic()) > 0:
                 if self._listener.wait(min(left, _LISTEN_SECONDS)):
                     return
-        except (StorageError, OSError, ValueError):
+        except Exception:
             # The polling that follows reports what is wrong; a fresh subscription is made next time.
             self._drop_listener()
-            self._closed.wait(max(end - time.monotonic(), 0.0))
+        self._closed.wait(max(end - time.monotonic(), 0.0))
 
     def close(self) -> None:
         """End the waiting."""
@@ -112,7 +113,7 @@ class RedisSource:
     def release(self) -> None:
         """Close the connections, once nothing waits any more."""
         self._drop_listener()
-        self._cache.close()
+        self._registry.close()
 
     def _drop_listener(self) -> None:
         if self._listener is not None:
@@ -120,124 +121,169 @@ class RedisSource:
             self._listener = None
 
     def __str__(self) -> str:
-        return str(self._cache)
+        return str(self._registry)
 
 
 @dataclass(frozen=True)
 class Health:
-    """How the source fares: ``problem`` in words, None where all is well."""
+    """How the source fares.
+
+    ``problem`` is for anyone to see, without addresses; ``detail`` says all. Both are None where all is well.
+    """
 
     source_up: bool = True
     problem: str | None = None
+    detail: str | None = None
     swaps: int = 0
     refused: int = 0
 
 
-class Follower:
-    """Holds the model in force and replaces it from its source, in a thread of its own.
+class ModelWatcher:
+    """Holds the model in service and replaces it from its source, in a thread of its own.
 
-    ``last_good`` names a file for a copy of the model in force: where the source is away at the start, it serves.
+    ``last_good`` names a file for a copy of the model in service: where the source is away at the start, it serves.
+    A model that refuses requests which the one before it took is swapped in only with ``allow_other_columns``.
     """
 
     def __init__(
         self,
         source: ModelSource,
-        build: Build = lambda content, name: ServedModel(content, name),
+        build: Build = lambda content, name: LoadedModel(content, name),
         *,
         poll_seconds: float = 1.0,
         last_good: str | os.PathLike[str] | None = None,
+        allow_other_columns: bool = False,
     ) -> None:
         self._source, self._build, self._poll_seconds = source, build, poll_seconds
         self._last_good = None if last_good is None else Path(last_good)
+        self._allow_other_columns = allow_other_columns
         self._mark: str | None = None
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="mbct-model-follower", daemon=True)
-        self.current: ServedModel | None = None
+        self._thread = threading.Thread(target=self._watch, name="mbct-model-watcher", daemon=True)
+        self.current: LoadedModel | None = None
         self.health = Health()
 
     def start(self) -> None:
-        """Load a first model if there is one, then follow the source."""
-        self.look()
+        """Load a first model if there is one, then watch the source."""
+        if self.current is None:
+            self.look()
         if self.current is None and self._last_good is not None and self._last_good.exists():
             self._serve_last_good(self._last_good)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the following; the model in force stays."""
+        """End the watching; the model in service stays."""
         self._stopped.set()
         self._source.close()
         if self._thread.is_alive():
             self._thread.join(timeout=self._poll_seconds + 5.0)
-        if isinstance(self._source, RedisSource):
+        if isinstance(self._source, RegistrySource):
             self._source.release()
 
     def look(self) -> None:
-        """One look at the source: swap in what is new and good, refuse what is bad, note what is wrong."""
+        """One look at the source: swap in what is new and good, refuse what is bad, note what is wrong.
+
+        No exception passes: whatever the source holds, the model in service goes on.
+        """
         try:
             mark = self._source.latest()
-            if mark == self._mark:
-                self._recovered()
-                return
-            content = self._source.read(mark)
-        except StorageError as error:
-            self._note_absence(str(error))
+        except Exception as error:
+            self._note_absence(error)
             return
+        if mark == self._mark:
+            self._recovered()
+            return
+        try:
+            content = self._source.read(mark)
         except ModelFileError as error:
             self._refuse(mark, error)
             return
+        except Exception as error:
+            self._note_absence(error)
+            return
         self._recovered()
         try:
-            served = self._build(content, f"the model of {self._source}")
-        except MBCTError as error:
+            loaded = self._build(content, f"the model of {self._source}")
+            if self.current is not None and not self._allow_other_columns:
+                _require_same_columns(self.current, loaded)
+        except Exception as error:
             self._refuse(mark, error)
             return
         self._mark = mark
-        self._swap(served)
+        self._swap(loaded)
 
-    def _follow(self) -> None:
+    def _watch(self) -> None:
         while not self._stopped.is_set():
             self._source.wait(self._poll_seconds)
-            if self._stopped.is_set():
-                return
-            try:
+            if not self._stopped.is_set():
                 self.look()
-            except Exception:
-                log.exception("looking for a new model failed; the last good one keeps serving")
 
-    def _swap(self, served: ServedModel) -> None:
+    def _swap(self, loaded: LoadedModel) -> None:
         before = self.current
-        self.current = served
-        self.health = replace(self.health, source_up=True, problem=None, swaps=self.health.swaps + (before is not None))
-        log.info("serving model %s%s", served.version, f" in place of {before.version}" if before else "")
+        self.current = loaded
+        swaps = self.health.swaps + (before is not None)
+        self.health = replace(self.health, source_up=True, problem=None, detail=None, swaps=swaps)
+        log.info("serving model %s%s", loaded.version, f" in place of {before.version}" if before else "")
         if self._last_good is not None:
             try:
-                write_atomically(self._last_good, served.content)
+                write_atomically(self._last_good, loaded.content)
             except StorageError as error:
-                log.error("model %s serves, but its copy was not kept: %s", served.version, error)
+                log.error("model %s serves, but its copy was not kept: %s", loaded.version, error)
 
-    def _refuse(self, mark: str, error: MBCTError) -> None:
+    def _refuse(self, mark: str, error: Exception) -> None:
         # The same content is not tried again until the source changes.
         self._mark = mark
-        keeps = f"model {self.current.version} keeps serving" if self.current else "there is no model to serve yet"
-        problem = f"a new model was refused: {error}"
-        self.health = replace(self.health, source_up=True, problem=problem, refused=self.health.refused + 1)
-        log.error("%s; %s", problem, keeps)
+        other_columns = isinstance(error, OtherColumnsError)
+        reason = str(error) if isinstance(error, MBCTError) else f"{type(error).__name__} {error}"
+        self.health = replace(
+            self.health,
+            source_up=True,
+            problem="a new model was refused: " + ("it has other columns" if other_columns else "it cannot be served"),
+            detail=f"a new model was refused: {reason}",
+            refused=self.health.refused + 1,
+        )
+        log.error("%s; %s", self.health.detail, self._goes_on())
 
-    def _note_absence(self, problem: str) -> None:
+    def _note_absence(self, error: Exception) -> None:
+        detail = str(error) if isinstance(error, MBCTError) else f"{self._source}: {type(error).__name__} {error}"
         if self.health.source_up:
-            keeps = f"model {self.current.version} keeps serving" if self.current else "there is no model to serve yet"
-            log.error("%s; %s", problem, keeps)
-        self.health = replace(self.health, source_up=False, problem=problem)
+            log.error("%s; %s", detail, self._goes_on())
+        self.health = replace(self.health, source_up=False, problem="the source of models is away", detail=detail)
+
+    def _goes_on(self) -> str:
+        return f"model {self.current.version} keeps serving" if self.current else "there is no model to serve yet"
 
     def _recovered(self) -> None:
         if not self.health.source_up:
             log.info("%s is back", self._source)
-            self.health = replace(self.health, source_up=True, problem=None)
+            self.health = replace(self.health, source_up=True, problem=None, detail=None)
 
     def _serve_last_good(self, path: Path) -> None:
         try:
             self.current = self._build(read_bytes(path), f"the last good model {path}")
-        except MBCTError as error:
+        except Exception as error:
             log.error("%s", error)
             return
         log.warning("serving the last good model %s from %s until its source is back", self.current.version, path)
+
+
+class OtherColumnsError(ModelFileError):
+    """A model needs columns that requests for the one in service do not have."""
+
+
+def _require_same_columns(before: LoadedModel, after: LoadedModel) -> None:
+    """Raise where a request that ``before`` takes would be refused by ``after``."""
+    kinds = {feature.name: feature.kind for feature in before.model.bins}
+    added = [feature.name for feature in after.model.bins if feature.name not in kinds]
+    # A category takes any number, a number takes no text.
+    narrowed = [
+        feature.name
+        for feature in after.model.bins
+        if (feature.kind, kinds.get(feature.name)) == ("number", "category")
+    ]
+    if added or narrowed:
+        needed = [*(f"{name!r} is new" for name in added), *(f"{name!r} takes numbers only" for name in narrowed)]
+        raise OtherColumnsError(
+            f"version {after.version} has other columns than {before.version}: {', '.join(needed)}; requests without "
+            "them would fail: restart the service with it, or start it with --allow-other-columns"
+        )

@@ -1,10 +1,10 @@
-"""The service's OpenAPI document, with the columns of the model in force."""
+"""The service's OpenAPI document, with the columns of the model in service."""
 
 from typing import Any
 
 from mbct import __version__
 from mbct.model.bins import Feature, NumberBins
-from mbct.serving.loaded_model import ServedModel
+from mbct.serving.loaded_model import LoadedModel
 from mbct.serving.options import Limits
 
 OPEN_ROUTES = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
@@ -12,7 +12,7 @@ OPEN_ROUTES = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
 
-def document(served: ServedModel | None, limits: Limits, *, token: bool) -> dict[str, Any]:
+def document(loaded: LoadedModel | None, limits: Limits, *, token: bool) -> dict[str, Any]:
     """OpenAPI 3.1; without a model rows are any objects."""
     paths = _paths()
     for route, operations in paths.items():
@@ -23,7 +23,7 @@ def document(served: ServedModel | None, limits: Limits, *, token: bool) -> dict
         "openapi": "3.1.0",
         "info": {"title": "MBCT scoring service", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
-        "components": {"schemas": _schemas(served, limits), **security},
+        "components": {"schemas": _schemas(loaded, limits), **security},
     }
 
 
@@ -43,7 +43,7 @@ def _paths() -> dict[str, dict[str, Any]]:
     pages = {"text/html": {"schema": {"type": "string"}}}
     anything = {"application/json": {"schema": {"type": "object"}}}
     gets = {
-        "/v1/model": ("The model in force", "model", _json("Model")),
+        "/v1/model": ("The model in service", "model", _json("Model")),
         "/v1/rules": ("Its rules", "rules", _json("Rules")),
         "/v1/rules.txt": ("Its trees in words", "rulesText", texts),
         "/v1/live": ("Calibration by the outcomes so far", "live", _json("Live")),
@@ -90,8 +90,8 @@ def _add_common_answers(operation: dict[str, Any], *, protected: bool) -> None:
         responses["401"] = _problem("The token is missing or wrong")
 
 
-def _schemas(served: ServedModel | None, limits: Limits) -> dict[str, Any]:
-    row, columns = _row_schemas(served, limits)
+def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
+    row, columns = _row_schemas(loaded, limits)
     by_row = _object({"rows": {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": _reference("Row")}})
     by_column = _object({"columns": _reference("Columns")})
     for form, other in ((by_row, "columns"), (by_column, "rows")):
@@ -123,10 +123,10 @@ def _schemas(served: ServedModel | None, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _row_schemas(served: ServedModel | None, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
-    if served is None:
+def _row_schemas(loaded: LoadedModel | None, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
+    if loaded is None:
         return {"type": "object"}, {"type": "object"}
-    score, *features = served.model.bins
+    score, *features = loaded.model.bins
     values = {score.name: {"type": "number", "minimum": 0, "maximum": 1}}
     values |= {feature.name: _value_schema(feature, limits) for feature in features}
     row = _object(values)

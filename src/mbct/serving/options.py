@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, get_args
 
 from mbct.errors import ParameterError
+
+FsyncPolicy = Literal["always", "interval", "never"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Limits:
     header_bytes: int = 64 * 2**10
     keep_alive_seconds: int = 30
     drain_seconds: int = 20
-    """Time for requests under way when the service is told to stop."""
+    """Time for requests under way when the service is explained to stop."""
     connections: int = 1_000
     unseen_labels: int = 50
     """Features with a metric of their own for unseen values; the others share one."""
@@ -54,11 +57,16 @@ class FeedbackOptions:
     pcoc_threshold: float = 0.1
     ece_threshold: float = 0.02
     z_threshold: float = 4.0
+    fsync: FsyncPolicy = "interval"
+    """When the journal reaches the disk itself: before each answer ("always"), once a second ("interval"), or when
+    the system sees fit ("never"). A killed process loses nothing with any of them; a loss of power may."""
 
     def __post_init__(self) -> None:
         for name in ("remembered", "remember_seconds", "flush_seconds", "segments", "pcoc_threshold", "ece_threshold"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be above 0")
+        if self.fsync not in get_args(FsyncPolicy):
+            raise ParameterError(f"fsync={self.fsync!r} must be one of {', '.join(get_args(FsyncPolicy))}")
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,10 @@ class ServiceOptions:
     """Bearer token that every request but health, page and schema must carry."""
     poll_seconds: float = 1.0
     """How often the model's source is looked at, if nothing tells of a change before."""
+    workers: int = 1
+    """Processes that share the port. Outcomes need one: only the process that gave a score can join it."""
+    allow_other_columns: bool = False
+    """Swap in a model even if it needs columns that the one in service does not have."""
     limits: Limits = field(default_factory=Limits)
     feedback: FeedbackOptions = field(default_factory=FeedbackOptions)
 
@@ -81,3 +93,10 @@ class ServiceOptions:
             raise ParameterError("the bearer token has fewer than 16 characters: anyone could guess it")
         if not self.poll_seconds > 0:
             raise ParameterError(f"poll_seconds={self.poll_seconds!r} must be above 0")
+        if self.workers < 1:
+            raise ParameterError(f"workers={self.workers!r} must be at least 1")
+        if self.workers > 1 and self.feedback.folder is not None:
+            raise ParameterError(
+                f"a journal needs one process, not workers={self.workers}: an outcome must reach the process that "
+                "gave the score; run one service for each journal and balance by the id"
+            )

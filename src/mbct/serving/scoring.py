@@ -1,77 +1,93 @@
 """What `/v1/score` does: a body in, calibrated probabilities out, counted and remembered on the way."""
 
-import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.batch import Scored
+from mbct.model.bins import FeatureBins
+from mbct.serving.batch import ScoredBatch
 from mbct.serving.codec import ScoreBody, decode_score, encode_score, unprocessable
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.http import Problem, Reply, carries_token, media_type
-from mbct.serving.loaded_model import ServedModel
+from mbct.serving.http import Problem, Reply
+from mbct.serving.loaded_model import LoadedModel
 from mbct.serving.metrics import Metrics
-from mbct.serving.model_watcher import Follower
+from mbct.serving.model_watcher import ModelWatcher
 from mbct.serving.options import ServiceOptions
-from mbct.validation import FloatArray
 
 PATH = "/v1/score"
+LARGE_BODY = 2**17
+"""Bytes from which on a body is decoded and scored in a thread, so that other requests need not wait for it."""
+
+
+class ScoredRequest(NamedTuple):
+    """A request that was scored, still to be counted."""
+
+    bins: FeatureBins
+    ids: Sequence[str] | None
+    scored: ScoredBatch
+    reply: Reply
 
 
 class Scoring:
-    """Scores requests with the model in force; it waits for nothing, so no swap can come between its steps."""
+    """Scores requests, each with one model: the one in service when it begins."""
 
-    def __init__(self, follower: Follower, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics) -> None:
-        self._follower, self._feedback, self._metrics = follower, feedback, metrics
+    def __init__(
+        self, watcher: ModelWatcher, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics
+    ) -> None:
+        self._watcher, self._feedback, self._metrics = watcher, feedback, metrics
         self._limits = options.limits
-        self._token = None if options.token is None else options.token.encode()
 
     def reply(self, content_type: bytes, body: bytes, query: bytes = b"") -> Reply:
         """The answer to a body; a :class:`~mbct.serving.http.Problem` says what is wrong with it."""
-        served = self.served()
-        content = decode_score(served, content_type, body, self._limits, query)
+        loaded = self.loaded()
+        content = decode_score(loaded, content_type, body, self._limits, query)
+        if not content.row:
+            return self.count(_score(loaded, content))
         try:
-            calibrated = self._one(served, content.row, content.ids) if content.row else self._many(served, content)
+            calibrated = self._one(loaded, content.row, content.ids)
         except (DataError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
-        return Reply(encode_score(calibrated, served.version, content.format), content.format)
+        return Reply(encode_score([calibrated], loaded.version, content.format), content.format)
 
-    def reply_at_once(self, headers: dict[bytes, bytes], body: bytes) -> Reply | None:
-        """The answer to a good request, counted; None for any other: the long way names what is wrong with it."""
-        began = time.perf_counter()
-        if len(body) > self._limits.body_bytes or (self._token and not carries_token(headers, self._token)):
-            return None
-        try:
-            reply = self.reply(media_type(headers), body)
-        except Exception:
-            # A fault of the client or of ours: it happens again on the long way, which answers for it and logs ours.
-            return None
-        self._metrics.observe(PATH, reply.status, time.perf_counter() - began)
-        return reply
+    def score(self, content_type: bytes, body: bytes, query: bytes) -> ScoredRequest:
+        """Decode and score without touching what the event loop owns: may run in a thread."""
+        loaded = self.loaded()
+        return _score(loaded, decode_score(loaded, content_type, body, self._limits, query))
 
-    def served(self) -> ServedModel:
-        """The model in force."""
-        served = self._follower.current
-        if served is None:
-            raise Problem(503, "Service Unavailable", "there is no model yet; see /readyz", ((b"retry-after", b"5"),))
-        return served
-
-    def _one(self, served: ServedModel, row: Sequence[Any], ids: Sequence[str] | None) -> list[float]:
-        calibrated = served.row.score_values(row)
-        self._metrics.count_rows(1, row[0], calibrated)
-        if ids is not None:
-            scored = Scored(np.array([row[0]]), np.array([calibrated]), served.row.last_codes(), Counter())
-            self._feedback.remember(served.model.bins, ids, scored)
-        return [calibrated]
-
-    def _many(self, served: ServedModel, content: ScoreBody) -> FloatArray:
-        scored = served.batch.score_columns(content.columns)
+    def count(self, request: ScoredRequest) -> Reply:
+        """Count and remember what was scored; in the event loop."""
+        bins, ids, scored, reply = request
         self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
         for feature, number in scored.unseen.items():
             self._metrics.count_unseen(feature, number)
-        if content.ids is not None:
-            self._feedback.remember(served.model.bins, content.ids, scored)
-        return scored.calibrated
+        if ids is not None:
+            self._feedback.remember(bins, ids, scored)
+        return reply
+
+    def loaded(self) -> LoadedModel:
+        """The model in service."""
+        loaded = self._watcher.current
+        if loaded is None:
+            raise Problem(503, "Service Unavailable", "there is no model yet; see /readyz", ((b"retry-after", b"5"),))
+        return loaded
+
+    def _one(self, loaded: LoadedModel, row: Sequence[Any], ids: Sequence[str] | None) -> float:
+        calibrated = loaded.row.score_values(row)
+        self._metrics.count_rows(1, row[0], calibrated)
+        if ids is not None:
+            scored = ScoredBatch(np.array([row[0]]), np.array([calibrated]), loaded.row.last_codes(), Counter())
+            self._feedback.remember(loaded.model.bins, ids, scored)
+        return calibrated
+
+
+def _score(loaded: LoadedModel, content: ScoreBody) -> ScoredRequest:
+    columns = content.columns if content.row is None else [[value] for value in content.row]
+    try:
+        scored = loaded.batch.score_columns(columns)
+    except (DataError, ValueError, OverflowError) as error:
+        raise unprocessable(str(error)) from error
+    reply = Reply(encode_score(scored.calibrated, loaded.version, content.format), content.format)
+    return ScoredRequest(loaded.model.bins, content.ids, scored, reply)

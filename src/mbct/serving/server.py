@@ -1,18 +1,21 @@
-"""Running the service: uvicorn, guarded against slow and endless headers, drained before it stops."""
+"""Running the service: uvicorn with limits, one process or several, drained before it stops."""
 
-import gc
+import json
 import logging
 import os
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, StorageError
-from mbct.serving.options import Limits, ServiceOptions
+from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
+from mbct.text import escape_control
 
 log = logging.getLogger("mbct.serving")
 
-_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+_SETTINGS = "MBCT_SERVE_SETTINGS"
+"""Environment variable by which workers learn what to serve."""
 
 
 def serve(
@@ -23,76 +26,102 @@ def serve(
     options: ServiceOptions | None = None,
     sink: Any = None,
 ) -> None:
-    """Serve a model until the process is told to stop (SIGTERM or SIGINT), then finish the requests under way.
+    """Serve a model until the process gets SIGTERM or SIGINT, then finish the requests under way.
 
-    ``model`` is a model file, watched and swapped when it is replaced, or the address of a Redis
-    (``redis://host:6379``), whose model called ``name`` is followed; ``last_good`` then names a file that keeps a copy
-    of the model in force for starts without Redis. ``sink`` takes the outcomes' cells
-    (:class:`~mbct.serving.feedback.OutcomeSink`).
+    Parameters
+    ----------
+    model : str or path
+        A model file, watched and swapped when it is replaced, or a registry, whose version in service is followed:
+        a Redis (``redis://host:6379``) or a store of cells.
+    name : str, default "default"
+        Which model of the Redis.
+    last_good : str or path, optional
+        File that keeps a copy of the model from a registry, for starts without it.
+    options : ServiceOptions, optional
+        Address, token, limits, workers, feedback.
+    sink : OutcomeSink, optional
+        Takes the outcomes' cells, such as a :class:`~mbct.store.cell_store.CellStore`.
+
     """
     uvicorn = _uvicorn()
     options = options or ServiceOptions()
-    _log_to_stderr()
-    service, follower, feedback = _assemble(model, name, last_good, options, sink)
-    try:
-        follower.start()
-        if follower.current is None and not _is_redis(model):
-            raise _start_error(follower.health.problem or f"{model} holds no model")
-        # What is loaded by now stays: the collector of cycles need not look at it again and again.
-        gc.collect()
-        gc.freeze()
-        config = uvicorn.Config(
-            service,
-            host=options.host,
-            port=options.port,
-            http=_protocol(options.limits, service.scoring.reply_at_once),
-            ws="none",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=options.limits.keep_alive_seconds,
-            timeout_graceful_shutdown=options.limits.drain_seconds,
-            limit_concurrency=options.limits.connections,
-        )
-        _server(uvicorn, config).run()
-    finally:
-        follower.stop()
-        feedback.close()
+    _set_up_logging()
+    if options.workers > 1 and sink is not None:
+        raise ParameterError(f"outcomes for a store need one process, not workers={options.workers}")
+    service, watcher = _assemble(model, name, last_good, options, sink)
+    watcher.look()
+    if watcher.current is None and not _is_registry(model):
+        service.close()
+        raise _start_error(watcher.health)
+    settings = {
+        "host": options.host,
+        "port": options.port,
+        "ws": "none",
+        "access_log": False,
+        "log_config": None,
+        "server_header": False,
+        "proxy_headers": False,
+        "timeout_keep_alive": options.limits.keep_alive_seconds,
+        "timeout_graceful_shutdown": options.limits.drain_seconds,
+        "limit_concurrency": options.limits.connections,
+        "http": _protocol(options.limits),
+    }
+    if options.workers == 1:
+        _server(uvicorn, uvicorn.Config(service, **settings)).run()
+        return
+    service.close()
+    given = {"model": str(model), "name": name, "last_good": None if last_good is None else str(last_good)}
+    os.environ[_SETTINGS] = json.dumps({**given, "options": asdict(options)})
+    uvicorn.run("mbct.serving.server:worker_service", factory=True, workers=options.workers, **settings)
 
 
-def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, sink: Any) -> tuple[Any, Any, Any]:
+def worker_service() -> Any:
+    """The application of one of several workers, as the environment describes it."""
+    given = json.loads(os.environ[_SETTINGS])
+    plain = given.pop("options")
+    limits, feedback = Limits(**plain.pop("limits")), FeedbackOptions(**plain.pop("feedback"))
+    _set_up_logging()
+    return _assemble(options=ServiceOptions(**plain, limits=limits, feedback=feedback), sink=None, **given)[0]
+
+
+def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, sink: Any) -> tuple[Any, Any]:
     from mbct.serving.app import Service
-    from mbct.serving.cache import ModelCache
     from mbct.serving.feedback import FeedbackLoop
-    from mbct.serving.loaded_model import ServedModel
+    from mbct.serving.loaded_model import LoadedModel
     from mbct.serving.metrics import Metrics
-    from mbct.serving.model_watcher import FileSource, Follower, ModelSource, RedisSource
+    from mbct.serving.model_watcher import FileSource, ModelSource, ModelWatcher, RegistrySource
+    from mbct.store.model_registry import ModelRegistry
 
     source: ModelSource
-    if _is_redis(model):
-        source = RedisSource(ModelCache(str(model), name))
+    if _is_registry(model):
+        source = RegistrySource(ModelRegistry(model, name))
     elif last_good is not None:
-        raise ParameterError("last_good is for models from Redis: a file is its own copy")
+        raise ParameterError("last_good is for models from a registry: a file is its own copy")
     else:
         source = FileSource(Path(model))
     metrics = Metrics(options.limits.unseen_labels)
 
-    def build(content: bytes, called: str) -> ServedModel:
-        return ServedModel(content, called, limits=options.limits, count_unseen=metrics.count_unseen)
+    def build(content: bytes, called: str) -> LoadedModel:
+        return LoadedModel(content, called, limits=options.limits, count_unseen=metrics.count_unseen)
 
-    follower = Follower(source, build, poll_seconds=options.poll_seconds, last_good=last_good)
-    feedback = FeedbackLoop(options.feedback, sink)
-    return Service(follower, feedback, options, metrics), follower, feedback
+    watcher = ModelWatcher(
+        source,
+        build,
+        poll_seconds=options.poll_seconds,
+        last_good=last_good,
+        allow_other_columns=options.allow_other_columns,
+    )
+    return Service(watcher, FeedbackLoop(options.feedback, sink), options, metrics), watcher
 
 
-def _is_redis(model: str | os.PathLike[str]) -> bool:
-    return str(model).startswith(_REDIS_SCHEMES)
+def _is_registry(model: str | os.PathLike[str]) -> bool:
+    """Whether models come from a Redis or a store of cells, not from one file."""
+    return "://" in str(model) or Path(model).is_dir()
 
 
-def _start_error(problem: str) -> Exception:
-    refused = problem.startswith("a new model was refused: ")
-    return ModelFileError(problem.removeprefix("a new model was refused: ")) if refused else StorageError(problem)
+def _start_error(health: Any) -> Exception:
+    detail = health.detail or "the source holds no model"
+    return ModelFileError(detail.removeprefix("a new model was refused: ")) if health.refused else StorageError(detail)
 
 
 def _server(uvicorn: Any, config: Any) -> Any:
@@ -108,19 +137,29 @@ def _server(uvicorn: Any, config: Any) -> Any:
     return Server(config)
 
 
-def _protocol(limits: Limits, answer: Any) -> Any:
-    """How a connection is made: with the short way for scoring where uvicorn's parser allows it."""
-    from mbct.serving.direct import DirectProtocol, is_possible
-    from mbct.serving.limits import GuardedProtocol
-    from mbct.serving.scoring import PATH
+def _protocol(limits: Limits) -> Any:
+    from mbct.serving.limits import LimitedProtocol
 
-    if is_possible():
-        return partial(DirectProtocol, limits=limits, path=PATH.encode(), answer=answer)
-    return partial(GuardedProtocol, limits=limits)
+    return partial(LimitedProtocol, limits=limits)
 
 
-def _log_to_stderr() -> None:
-    """Lines with time and level, unless the program that calls us has set up logging itself."""
+class _EscapeControl(logging.Filter):
+    """Values and names in messages cannot forge lines or move the cursor."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Escape the message, never drop it."""
+        record.msg, record.args = escape_control(record.getMessage()), None
+        if record.exc_info and not record.exc_text:
+            lines = logging.Formatter().formatException(record.exc_info).split("\n")
+            record.exc_text = "\n".join(f"  {escape_control(line)}" for line in lines)
+        return True
+
+
+log.addFilter(_EscapeControl())
+
+
+def _set_up_logging() -> None:
+    """Lines with time and level on standard error, unless the program that calls us has set up logging itself."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 

@@ -1,7 +1,7 @@
-"""Cells on disk by day, crash-safe and shared by many writers, and the models that were fitted on them."""
+"""Cells on disk by day, crash-safe and shared by many writers, and a registry of the models that were fitted."""
 
-from mbct.store.cell_store import CellStore, Window, cells_of_rows
-from mbct.store.model_shelf import ModelShelf
+from mbct.store.cell_store import CellStore, DroppedDayError, Window, cells_of_rows
+from mbct.store.model_registry import ModelRegistry, ModelVersion
 from mbct.training.cells import Cells
 
-__all__ = ["CellStore", "Cells", "ModelShelf", "Window", "cells_of_rows"]
+__all__ = ["CellStore", "Cells", "DroppedDayError", "ModelRegistry", "ModelVersion", "Window", "cells_of_rows"]

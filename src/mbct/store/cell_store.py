@@ -1,7 +1,7 @@
 """The store: cells by day, appended in batches, read as windows, compacted; safe against crashes and other writers.
 
-A batch is first written under a name of its own, then named in a new manifest. What no manifest names does not exist,
-so a writer that dies at any point leaves the store as it was.
+A batch is first written under a file name of its own, then named in a new manifest. What no manifest names does not
+exist, so a writer that dies at any point leaves the store as it was.
 """
 
 import datetime
@@ -10,16 +10,20 @@ import os
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError, ModelFileError, StorageError
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.store.cell_file import bins_from_json, bins_to_json, from_parquet, to_parquet
-from mbct.store.decision_log import DocumentLog
+from mbct.stats.sums import Sums
+from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, fault_of, from_parquet, to_parquet
+from mbct.store.document_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
-from mbct.store.storage import open_place
+from mbct.store.storage import clock, open_storage
 from mbct.training.cells import Cells, build_cells
 from mbct.validation import FloatArray
 
@@ -27,11 +31,16 @@ _MANIFESTS_KEPT = 20
 _GRACE_SECONDS = 3600.0
 """Unnamed files younger than this may belong to a writer that is about to name them, or to a reader."""
 _MOST_READS = 20
+_EPOCH = "1970-01-01"
+
+
+class DroppedDayError(DataError):
+    """The rows belong to a day that the store has dropped for good."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Cells of consecutive days, older days faded, and where they came from."""
+    """Cells of consecutive days, older days decayed, and where they came from."""
 
     cells: Cells
     bins: FeatureBins
@@ -39,6 +48,8 @@ class Window:
     last_day: str
     batches: tuple[Batch, ...]
     half_life: float | None
+    day: npt.NDArray[np.int64] | None = None
+    """Day of each cell as days since 1970-01-01, where days were kept apart."""
 
 
 class CellStore:
@@ -48,44 +59,77 @@ class CellStore:
     """
 
     def __init__(self, url: str | os.PathLike[str]):
-        self.place = open_place(url)
-        self.log = DocumentLog(self.place, "manifest", EMPTY, _MANIFESTS_KEPT)
+        self.storage = open_storage(url)
+        self.log = DocumentLog(self.storage, "manifest", EMPTY, _MANIFESTS_KEPT)
         self._refuse_foreign_folder()
 
-    def append(self, cells: Cells, bins: FeatureBins, *, day: str | datetime.date, batch: str) -> Batch:
-        """Add the cells of one batch; a batch that is there already is left alone.
+    def append(
+        self, cells: Cells, bins: FeatureBins, *, day: str | datetime.date, batch: str, replace: bool = False
+    ) -> Batch:
+        """Add the cells of one batch; the same batch again changes nothing.
 
-        ``batch`` names the rows (a file, an hour, a job's run), so that a job that is run twice counts once.
+        Parameters
+        ----------
+        cells : Cells
+            Cells of the batch.
+        bins : FeatureBins
+            Bins that the cells were coded with.
+        day : str or date
+            Day of the rows.
+        batch : str
+            Name of the rows (a file, an hour, a job's run), so that a job that is run twice counts once.
+        replace : bool, default False
+            Exchange a batch of this name that holds other rows, atomically. Without it such a batch is refused.
+
+        Returns
+        -------
+        Batch
+            The entry of the manifest that holds the batch.
+
         """
         if not batch:
             raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
         if cells.fingerprint != bins.fingerprint:
             raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-        self._keep_bins(bins)
-        content = to_parquet(cells)
-        entry = _entry((batch,), as_day(day), cells, content)
-        manifest = self.manifest()
-        if manifest.find(batch) is None:
-            self.place.write(entry.file, content)
+        if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
+            raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
+        self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
+        content = to_parquet([cells])
+        entry = _entry((batch,), (digest_of(cells),), as_day(day), [cells], content)
+        held = self.manifest().find(batch)
+        if held is None or replace:
+            self.storage.write(entry.file, content)
 
-        def add(body: dict[str, object]) -> dict[str, object]:
+        def is_held(body: dict[str, Any]) -> bool:
+            found = self._manifest_of(body).find(batch)
+            return found is not None and (found.digest_of(batch), found.day) == (entry.digests[0], entry.day)
+
+        def add(body: dict[str, Any]) -> dict[str, Any]:
             newest = self._manifest_of(body)
             if newest.first_day is not None and entry.day < newest.first_day:
-                raise DataError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
-            return newest.replaced((), (entry,)).to_dict()
-
-        body = self.log.change(add, lambda body: self._manifest_of(body).find(batch) is not None)
-        held = self._manifest_of(body).find(batch)
-        if held is None:
-            raise StorageError(f"batch {batch!r} was not stored")
-        if held.file != entry.file:
-            self.place.remove(entry.file)
-            if len(held.ids) == 1 and not held.same_content(entry):
+                raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
+            other = newest.find(batch)
+            if other is None:
+                return newest.replaced((), (entry,)).to_dict()
+            if not replace:
                 raise DataError(
-                    f"batch {batch!r} of {held.day} is in the store with {held.count:g} rows and {held.label:g} "
-                    f"positives; these are {entry.count:g} and {entry.label:g} of {entry.day}: choose another name"
+                    f"batch {batch!r} of {other.day} is in the store with other rows than these "
+                    f"({entry.count:g} rows and {entry.label:g} positives of {entry.day}): choose another name, "
+                    "or replace it (replace=True, --replace)"
                 )
-        return held
+            return newest.replaced((other,), (*self._without(other, batch), entry)).to_dict()
+
+        try:
+            found = self._manifest_of(self.log.change(add, is_held)).find(batch)
+        except DataError:
+            self.storage.remove(entry.file)
+            raise
+        if found is None:
+            raise StorageError(f"batch {batch!r} was not stored")
+        if found.file != entry.file:
+            self.storage.remove(entry.file)
+        self._restore_if_gone(found, content)
+        return found
 
     def manifest(self) -> Manifest:
         """What the store holds now."""
@@ -102,11 +146,23 @@ class CellStore:
         *,
         until: str | datetime.date | None = None,
         fingerprint: str | None = None,
+        by_day: bool = False,
     ) -> Window:
         """Cells of the last ``days`` days up to ``until`` (the newest day), added up.
 
-        With ``half_life`` a row that is that many days older than the last day counts one half. ``fingerprint``
-        chooses among bins where the days were coded with different ones.
+        Parameters
+        ----------
+        days : int, optional
+            Length of the window; all days if not given.
+        half_life : float, optional
+            A row that is that many days older than the last day counts one half.
+        until : str or date, optional
+            Last day of the window; the newest if not given.
+        fingerprint : str, optional
+            Chooses among bins where the days were coded with different ones.
+        by_day : bool, default False
+            Keep the cells of different days apart; ``Window.day`` then holds the day of each cell.
+
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")
@@ -115,12 +171,12 @@ class CellStore:
         for _ in range(_MOST_READS):
             chosen = self._choose(self.manifest(), days, None if until is None else as_day(until), fingerprint)
             try:
-                return self._read_window(chosen, half_life)
+                return self._read_window(chosen, half_life, by_day=by_day)
             except FileNotFoundError as error:
                 missing = str(error)
                 if self._choose(self.manifest(), days, chosen[-1].day, chosen[-1].fingerprint) == chosen:
                     break
-        raise ModelFileError(f"a file of cells is gone from {self.place.url}: {missing}; restore it")
+        raise ModelFileError(f"a file of cells is gone from {self.storage.url}: {missing}; restore it")
 
     def compact(self, *, keep_days: int | None = None, grace_seconds: float = _GRACE_SECONDS) -> Manifest:
         """Join the batches of each day into one file, drop days beyond the newest ``keep_days``, delete leftovers.
@@ -141,40 +197,37 @@ class CellStore:
 
     def verify(self) -> list[str]:
         """Faults of the store, one sentence each: files that are missing, damaged, or not named by the manifest."""
-        present = self.place.names("cells")
+        present = self.storage.names("cells")
         manifest = self.manifest()
         faults = []
         for batch in manifest.batches:
             try:
                 self._read(batch, self.bins(batch.fingerprint))
             except FileNotFoundError:
-                faults.append(f"{self.place.url}/{batch.file} is missing")
+                faults.append(f"{self.storage.url}/{batch.file} is missing")
             except ModelFileError as error:
                 faults.append(str(error))
         named = {batch.file for batch in manifest.batches}
-        faults.extend(f"{self.place.url}/{name} is named by no manifest" for name in present if name not in named)
+        faults.extend(f"{self.storage.url}/{name} is named by no manifest" for name in present if name not in named)
         return faults
 
     def bins(self, fingerprint: str) -> FeatureBins:
         """The bins that cells of this fingerprint were coded with."""
         name = f"bins/{fingerprint}.json"
         try:
-            bins = bins_from_json(self.place.read(name), f"{self.place.url}/{name}")
+            bins = bins_from_json(self.storage.read(name), f"{self.storage.url}/{name}")
         except FileNotFoundError as error:
-            raise ModelFileError(f"{self.place.url}/{name} is missing: restore it") from error
+            raise ModelFileError(f"{self.storage.url}/{name} is missing: restore it") from error
         if bins.fingerprint != fingerprint:
-            raise ModelFileError(f"{self.place.url}/{name} was changed after it was written: restore it")
+            raise ModelFileError(f"{self.storage.url}/{name} was changed after it was written: restore it")
         return bins
-
-    def _keep_bins(self, bins: FeatureBins) -> None:
-        self.place.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
 
     def _choose(
         self, manifest: Manifest, days: int | None, until: str | None, fingerprint: str | None
     ) -> tuple[Batch, ...]:
         batches = [b for b in manifest.batches if until is None or b.day <= until]
         if not batches:
-            raise DataError(f"{self.place.url} holds no cells" + ("" if until is None else f" up to {until}"))
+            raise DataError(f"{self.storage.url} holds no cells" + ("" if until is None else f" up to {until}"))
         last = until if until is not None else batches[-1].day
         if days is not None:
             batches = [b for b in batches if days_between(b.day, last) < days]
@@ -186,42 +239,76 @@ class CellStore:
             )
         chosen = tuple(b for b in batches if b.fingerprint == wanted)
         if not chosen:
-            raise DataError(f"{self.place.url} holds no cells of the last {days} days up to {last}")
+            raise DataError(f"{self.storage.url} holds no cells of the last {days} days up to {last}")
         return chosen
 
-    def _read_window(self, batches: Sequence[Batch], half_life: float | None) -> Window:
+    def _read_window(self, batches: Sequence[Batch], half_life: float | None, *, by_day: bool) -> Window:
         bins = self.bins(batches[0].fingerprint)
         first, last = batches[0].day, batches[-1].day
-        parts = []
-        for batch in batches:
-            cells = self._read(batch, bins)
-            fade = 1.0 if half_life is None else 0.5 ** (days_between(batch.day, last) / half_life)
-            parts.append(cells if fade == 1.0 else cells.decay(fade))
-        return Window(parts[0].merge(*parts[1:]), bins, first, last, tuple(batches), half_life)
+        merged = []
+        for day, group in groupby(batches, key=lambda batch: batch.day):
+            parts = [cells for batch in group for cells in self._read(batch, bins)]
+            cells = parts[0].merge(*parts[1:])
+            fade = 1.0 if half_life is None else 0.5 ** (days_between(day, last) / half_life)
+            merged.append((day, cells if fade == 1.0 else cells.decay(fade)))
+        if not by_day:
+            _, (cells, *others) = zip(*merged, strict=True)
+            return Window(cells.merge(*others), bins, first, last, tuple(batches), half_life)
+        day_of_cell = np.repeat([days_between(_EPOCH, day) for day, _ in merged], [len(cells) for _, cells in merged])
+        cells = _concatenated([cells for _, cells in merged])
+        return Window(cells, bins, first, last, tuple(batches), half_life, day_of_cell.astype(np.int64))
 
-    def _read(self, batch: Batch, bins: FeatureBins) -> Cells:
-        name = f"{self.place.url}/{batch.file}"
-        content = self.place.read(batch.file)
+    def _read(self, batch: Batch, bins: FeatureBins) -> list[Cells]:
+        """Cells of each batch in a file; FileNotFoundError where it is gone."""
+        name = f"{self.storage.url}/{batch.file}"
+        content = self.storage.read(batch.file)
         if len(content) != batch.size or hashlib.sha256(content).hexdigest() != batch.sha256:
             raise ModelFileError(
                 f"{name} is truncated or foreign: {len(content):,} bytes where the manifest says {batch.size:,} "
                 f"with digest {batch.sha256[:12]}…; restore it"
             )
-        return from_parquet(content, bins, name)
+        parts = from_parquet(content, bins, name)
+        if len(parts) != len(batch.ids):
+            raise ModelFileError(f"{name} holds {len(parts)} batches where the manifest says {len(batch.ids)}")
+        return parts
+
+    def _without(self, held: Batch, batch: str) -> tuple[Batch, ...]:
+        """The file of several batches written again without one of them; nothing is left of a file of one."""
+        rest = [number for number, name in enumerate(held.ids) if name != batch]
+        if not rest:
+            return ()
+        parts = self._read(held, self.bins(held.fingerprint))
+        kept = [parts[number] for number in rest]
+        ids, digests = zip(*((held.ids[number], held.digests[number]) for number in rest), strict=True)
+        return (self._write(ids, digests, held.day, kept),)
+
+    def _write(self, ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells]) -> Batch:
+        content = to_parquet(parts)
+        entry = _entry(ids, digests, day, parts, content)
+        self.storage.write(entry.file, content)
+        return entry
+
+    def _restore_if_gone(self, held: Batch, content: bytes) -> None:
+        """Write a batch's file again if it was deleted before the manifest named it."""
+        if hashlib.sha256(content).hexdigest() != held.sha256:
+            return
+        try:
+            self.storage.read(held.file)
+        except FileNotFoundError:
+            self.storage.write(held.file, content)
 
     def _join(self, batches: list[Batch]) -> None:
         """Put one file in the place of several, unless another process was faster."""
         bins = self.bins(batches[0].fingerprint)
         try:
-            parts = [self._read(batch, bins) for batch in batches]
+            parts = [cells for batch in batches for cells in self._read(batch, bins)]
         except FileNotFoundError:
             return
-        cells = parts[0].merge(*parts[1:])
-        content = to_parquet(cells)
-        joined = _entry(tuple(i for batch in batches for i in batch.ids), batches[0].day, cells, content)
-        self.place.write(joined.file, content)
+        ids = tuple(name for batch in batches for name in batch.ids)
+        digests = tuple(digest for batch in batches for digest in batch.digests)
+        joined = self._write(ids, digests, batches[0].day, parts)
 
-        def swap(body: dict[str, object]) -> dict[str, object] | None:
+        def swap(body: dict[str, Any]) -> dict[str, Any] | None:
             newest = self._manifest_of(body)
             if not set(batches) <= set(newest.batches):
                 return None
@@ -229,7 +316,7 @@ class CellStore:
 
         body = self.log.change(swap, lambda body: joined in self._manifest_of(body).batches)
         if joined not in self._manifest_of(body).batches:
-            self.place.remove(joined.file)
+            self.storage.remove(joined.file)
 
     def _drop_days(self, keep_days: int) -> None:
         if keep_days < 1:
@@ -240,12 +327,12 @@ class CellStore:
         newest = datetime.date.fromisoformat(manifest.batches[-1].day)
         first = (newest - datetime.timedelta(days=keep_days - 1)).isoformat()
 
-        def drop(body: dict[str, object]) -> dict[str, object]:
+        def drop(body: dict[str, Any]) -> dict[str, Any]:
             held = self._manifest_of(body)
             left = tuple(batch for batch in held.batches if batch.day >= first)
             return replace(held, batches=left, first_day=max(first, held.first_day or first)).to_dict()
 
-        def dropped(body: dict[str, object]) -> bool:
+        def dropped(body: dict[str, Any]) -> bool:
             held = self._manifest_of(body)
             return (held.first_day or "") >= first and all(batch.day >= first for batch in held.batches)
 
@@ -253,41 +340,52 @@ class CellStore:
 
     def _delete_leftovers(self, grace_seconds: float) -> None:
         # The files are listed before the manifest is read: what is named by then stays.
-        present = self.place.names("cells")
+        present = self.storage.names("cells")
         named = {batch.file for batch in self.manifest().batches}
-        for name in present:
-            if name not in named and self.place.age(name) >= grace_seconds:
-                self.place.remove(name)
+        leftovers = [name for name in present if name not in named]
+        # Ages are differences of the storage's own times: the clock of this machine may be wrong.
+        now = clock(self.storage) if leftovers and grace_seconds > 0.0 else None
+        for name in leftovers:
+            written = self.storage.written_at(name)
+            old = now is not None and written is not None and now - written >= grace_seconds
+            if old or grace_seconds <= 0.0:
+                self.storage.remove(name)
 
-    def _manifest_of(self, body: dict[str, object]) -> Manifest:
-        return Manifest.from_dict(body, self.place.url)
+    def _manifest_of(self, body: dict[str, Any]) -> Manifest:
+        return Manifest.from_dict(body, self.storage.url)
 
     def _refuse_foreign_folder(self) -> None:
         if self.log.numbers():
             self.manifest()
             return
         known = ("manifest/", "bins/", "cells/", "models/", "records/")
-        if foreign := [name for name in self.place.names("") if not name.startswith(known)]:
+        if foreign := [name for name in self.storage.names("") if not name.startswith(known)]:
             raise ModelFileError(
-                f"{self.place.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
+                f"{self.storage.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
             )
 
 
-def _entry(ids: tuple[str, ...], day: str, cells: Cells, content: bytes) -> Batch:
+def _entry(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells], content: bytes) -> Batch:
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", ids[0])[:40].strip(".-") or "batch"
-    total = cells.total
     return Batch(
         ids,
+        digests,
         day,
         f"cells/{day}/{readable}-{uuid.uuid4().hex[:12]}.parquet",
         hashlib.sha256(content).hexdigest(),
         len(content),
-        cells.fingerprint,
-        cells.one_score,
-        len(cells),
-        float(np.asarray(total.count)),
-        float(np.asarray(total.label)),
+        parts[0].fingerprint,
+        parts[0].one_score,
+        sum(len(part) for part in parts),
+        sum(float(np.asarray(part.total.count)) for part in parts),
+        sum(float(np.asarray(part.total.label)) for part in parts),
     )
+
+
+def _concatenated(parts: list[Cells]) -> Cells:
+    """Cells side by side, not added up."""
+    sums = Sums(*(np.concatenate([getattr(part.sums, f.name) for part in parts]) for f in fields(Sums)))
+    return replace(parts[0], codes=np.concatenate([part.codes for part in parts]), sums=sums)
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:

@@ -1,6 +1,7 @@
 """The manifest: which files of cells make up the store, and what they must hold."""
 
 import datetime
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,15 +9,22 @@ from typing import Any
 from mbct.errors import DataError, ModelFileError
 
 FORMAT = "mbct-store"
-VERSION = 1
+VERSION = 2
+_FILE = re.compile(r"cells/\d{4}-\d{2}-\d{2}/[A-Za-z0-9_-][A-Za-z0-9._-]*\.parquet")
+"""Names of files of cells: none of them can lead out of the store."""
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 EMPTY: dict[str, Any] = {"format": FORMAT, "version": VERSION, "first_day": None, "batches": []}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One file of cells: the batches in it, its day and bins, its digest, and how much it holds."""
+    """One file of cells: the batches in it, its day and bins, its digest, and how much it holds.
+
+    ``digests`` are those of the batches' cells, in the order of ``ids``; ``sha256`` is that of the file.
+    """
 
     ids: tuple[str, ...]
+    digests: tuple[str, ...]
     day: str
     file: str
     sha256: str
@@ -27,14 +35,9 @@ class Batch:
     count: float
     label: float
 
-    def same_content(self, other: "Batch") -> bool:
-        """Whether two files hold the same rows, as far as their totals tell."""
-        return (self.day, self.fingerprint, _digits(self.count), _digits(self.label)) == (
-            other.day,
-            other.fingerprint,
-            _digits(other.count),
-            _digits(other.label),
-        )
+    def digest_of(self, batch_id: str) -> str:
+        """Digest of the cells of one batch."""
+        return self.digests[self.ids.index(batch_id)]
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,8 @@ class Manifest:
 
     def replaced(self, gone: Iterable[Batch], come: Iterable[Batch]) -> "Manifest":
         """Some files for others, in the order of days and names."""
-        left = [batch for batch in self.batches if batch not in set(gone)]
+        removed = set(gone)
+        left = [batch for batch in self.batches if batch not in removed]
         return Manifest(tuple(sorted([*left, *come], key=lambda b: (b.day, b.file))), self.first_day)
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,13 +66,26 @@ class Manifest:
         """Undo :meth:`to_dict`."""
         if body.get("format") != FORMAT:
             raise ModelFileError(f"{name} is not a store of cells (no format {FORMAT!r} in its manifest)")
-        if not isinstance(body.get("version"), int) or body["version"] > VERSION:
-            raise ModelFileError(f"{name} has version {body.get('version')!r}, newer than {VERSION}: upgrade mbct")
+        if body.get("version") != VERSION:
+            raise ModelFileError(
+                f"{name} has version {body.get('version')!r}, this mbct reads {VERSION}: use the mbct that wrote it"
+            )
         try:
-            batches = tuple(Batch(**{**item, "ids": tuple(item["ids"])}) for item in body["batches"])
-            return cls(batches, body["first_day"])
-        except (KeyError, TypeError) as error:
+            batches = tuple(_batch(item) for item in body["batches"])
+            return cls(batches, None if body["first_day"] is None else as_day(body["first_day"]))
+        except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"the manifest of {name} is damaged: {error}") from error
+
+
+def _batch(item: dict[str, Any]) -> Batch:
+    batch = Batch(**{**item, "ids": tuple(item["ids"]), "digests": tuple(item["digests"])})
+    if not batch.ids or len(batch.ids) != len(batch.digests):
+        raise ValueError(f"{len(batch.ids)} batches with {len(batch.digests)} digests in {batch.file!r}")
+    if not _FILE.fullmatch(batch.file) or batch.file.split("/")[1] != as_day(batch.day):
+        raise ValueError(f"{batch.file!r} is no file of cells of {batch.day!r}")
+    if not _FINGERPRINT.fullmatch(batch.fingerprint):
+        raise ValueError(f"{batch.fingerprint!r} is no fingerprint of bins")
+    return batch
 
 
 def as_day(day: str | datetime.date) -> str:
@@ -90,7 +107,3 @@ def as_day(day: str | datetime.date) -> str:
 def days_between(earlier: str, later: str) -> int:
     """Whole days from one day to another."""
     return (datetime.date.fromisoformat(later) - datetime.date.fromisoformat(earlier)).days
-
-
-def _digits(value: float) -> str:
-    return f"{value:.9g}"

@@ -1,6 +1,7 @@
-"""Refresh: refit from the cells of a store, compare on its newest day, promote what is not worse, keep a record."""
+"""Refresh: refit from the cells of a store, compare on its newest days, promote what is not worse, keep a record."""
 
 import datetime
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -12,12 +13,13 @@ from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError, ParameterError
 from mbct.model.file import parse_document
 from mbct.stats.testing import PairedGain
+from mbct.store.cell_metrics import CellMetrics, compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.store.cell_store import CellStore, Window
-from mbct.store.gate import CellMetrics, compare_on_cells, log_odds_of_cells, metrics_of_cells
-from mbct.store.manifest import as_day
-from mbct.store.model_shelf import ModelShelf
+from mbct.store.manifest import as_day, days_between
+from mbct.store.model_registry import FileBackend, ModelRegistry
 
 Require = Literal["not worse", "better"]
+_HOLDOUT_DAYS = 7
 
 
 @dataclass(frozen=True)
@@ -40,40 +42,59 @@ def refresh(
     calibrator: MBCTCalibrator | None = None,
     *,
     holdout: str | datetime.date = "newest day",
+    holdout_days: int | None = None,
     days: int | None = None,
     half_life: float | None = None,
     require: Require = "not worse",
     level: float = 0.05,
 ) -> Refresh:
-    """Refit from the days before ``holdout`` and put the model into service unless the holdout day speaks against it.
+    """Refit from the days before the holdout and put the model into service unless the holdout days show it is worse.
 
-    The candidate is fitted on cells alone, from the ``days`` days before the holdout, older ones faded by
-    ``half_life``; it has the parameters of ``calibrator``, or else of the model in service. On the holdout day both
-    are compared row by row in log loss (before there is a model in service, with the predictions as they came).
-    ``require="not worse"`` promotes unless the candidate's loss is higher with one-sided significance ``level``,
-    "better" only if it is lower with that significance. The candidate that was compared is the one that is promoted.
+    The candidate that was compared is the one that is promoted; it has not seen the holdout.
+
+    Parameters
+    ----------
+    store : CellStore
+        Cells by day.
+    calibrator : MBCTCalibrator, optional
+        Whose parameters the candidate has; those of the model in service if not given.
+    holdout : str or date, default "newest day"
+        Last day to evaluate on.
+    holdout_days : int, optional
+        How many days to evaluate on: 7 if not given, or a third of the days where the store holds fewer than 21.
+    days : int, optional
+        Days before the holdout to fit on; all if not given.
+    half_life : float, optional
+        A row that is that many days older than the last training day counts one half.
+    require : {"not worse", "better"}, default "not worse"
+        "not worse" promotes unless the candidate's log loss is higher than that of the model in service (or, before
+        there is one, of the predictions as they came) with one-sided significance ``level``; "better" only if it is
+        lower with that significance. The standard error is that of the holdout days' sums.
+    level : float, default 0.05
+        Significance.
+
     """
     if require not in get_args(Require):
         raise ParameterError(f"require={require!r} must be 'not worse' or 'better'")
     if not 0.0 < level < 0.5:
         raise ParameterError(f"level={level!r} must lie between 0 and 0.5")
-    shelf = ModelShelf(store)
-    number, body = shelf.log.newest()
-    previous: str | None = body["in_service"]
-    judged, training = _windows(store, holdout, days, half_life)
-    unfitted = _unfitted(shelf, calibrator, previous)
-    candidate = clone(unfitted).fit_cells(training.cells, training.bins)
-    served = None if previous is None else shelf.ensemble(previous)
+    if holdout_days is not None and holdout_days < 1:
+        raise ParameterError(f"holdout_days={holdout_days!r} must be at least 1")
+    files = FileBackend(store.storage)
+    registry = ModelRegistry(files)
+    number, previous = files.newest()
+    evaluation, training = _windows(store, holdout, holdout_days, days, half_life)
+    candidate = clone(_unfitted(registry, calibrator, previous)).fit_cells(training.cells, training.bins)
     log_odds = {
-        "uncalibrated": log_odds_of_cells(None, judged.cells),
-        "in service": log_odds_of_cells(served, judged.cells),
-        "candidate": log_odds_of_cells(candidate.model_, judged.cells),
+        "uncalibrated": log_odds_of_cells(None, evaluation.cells),
+        "in service": log_odds_of_cells(None if previous is None else registry.ensemble(previous), evaluation.cells),
+        "candidate": log_odds_of_cells(candidate.model_, evaluation.cells),
     }
-    metrics = {name: metrics_of_cells(values, judged.cells) for name, values in log_odds.items()}
-    comparison = compare_on_cells(log_odds["in service"], log_odds["candidate"], judged.cells)
-    promoted, reason = _decide(comparison, require, level)
+    metrics = {name: metrics_of_cells(values, evaluation.cells) for name, values in log_odds.items()}
+    comparison = compare_on_cells(log_odds["in service"], log_odds["candidate"], evaluation.cells, evaluation.day)
+    promoted, reason = _decide(comparison, require, level, previous)
     content = dumps(candidate)
-    model = shelf.put(content)
+    model = registry.add(content)
     decision = "promoted" if promoted else "kept"
     details = {
         "previous": previous,
@@ -83,51 +104,68 @@ def refresh(
         "level": level,
         "parameters": parse_document(content)["parameters"],
         "training": _described(training),
-        "holdout": _described(judged),
+        "holdout": _described(evaluation),
         "metrics": {name: asdict(found) for name, found in metrics.items()},
         "comparison": {**asdict(comparison), "z": comparison.z, "p_worse": comparison.p_worse},
         "mbct": __version__,
     }
     in_service = model if promoted else previous
-    record = shelf.record(number, decision, in_service, details)
+    record = files.decide(number, decision, in_service, details)
     return Refresh(promoted, decision, reason, model, in_service, previous, comparison, metrics, record)
 
 
 def _windows(
-    store: CellStore, holdout: str | datetime.date, days: int | None, half_life: float | None
+    store: CellStore,
+    holdout: str | datetime.date,
+    holdout_days: int | None,
+    days: int | None,
+    half_life: float | None,
 ) -> tuple[Window, Window]:
-    """The day to judge on and the days to fit on."""
-    known = store.days()
-    if not known:
-        raise DataError(f"{store.place.url} holds no cells: append some first")
-    day = known[-1] if holdout == "newest day" else as_day(holdout)
-    if day not in known:
-        raise DataError(f"holdout day {day} has no cells; the store holds {known[0]} to {known[-1]}")
-    if day == known[0]:
-        raise DataError(f"no day before the holdout {day}: at least two days of cells are needed")
-    judged = store.window(days=1, until=day)
-    before = datetime.date.fromisoformat(day) - datetime.timedelta(days=1)
-    return judged, store.window(days, half_life, until=before, fingerprint=judged.bins.fingerprint)
+    """The days to evaluate on and the days to fit on, all of the bins of the last one."""
+    batches = store.manifest().batches
+    if not batches:
+        raise DataError(f"{store.storage.url} holds no cells: append some first")
+    last = batches[-1].day if holdout == "newest day" else as_day(holdout)
+    of_last = [batch.fingerprint for batch in batches if batch.day == last]
+    if not of_last:
+        raise DataError(f"holdout day {last} has no cells; the store holds {batches[0].day} to {batches[-1].day}")
+    known = sorted({batch.day for batch in batches if batch.day <= last and batch.fingerprint == of_last[-1]})
+    n_days = holdout_days or max(1, min(_HOLDOUT_DAYS, len(known) // 3))
+    if len(known) <= n_days:
+        raise DataError(
+            f"no day before the holdout of {n_days} days up to {last}: the store holds {len(known)} days up to then, "
+            f"{n_days + 1} are needed"
+        )
+    first = known[-n_days]
+    evaluation = store.window(days_between(first, last) + 1, until=last, fingerprint=of_last[-1], by_day=True)
+    before = datetime.date.fromisoformat(first) - datetime.timedelta(days=1)
+    return evaluation, store.window(days, half_life, until=before, fingerprint=of_last[-1])
 
 
-def _unfitted(shelf: ModelShelf, calibrator: MBCTCalibrator | None, previous: str | None) -> MBCTCalibrator:
+def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previous: str | None) -> MBCTCalibrator:
     if calibrator is not None:
         return calibrator
     if previous is None:
         return MBCTCalibrator()
-    loaded = loads(shelf.read(previous), previous)
+    loaded = loads(registry.read(previous), previous)
     if not isinstance(loaded, MBCTCalibrator):
         raise DataError(f"the model in service, {previous}, is no MBCTCalibrator: pass the calibrator to refit")
     return loaded
 
 
-def _decide(comparison: PairedGain, require: Require, level: float) -> tuple[bool, str]:
-    found = f"log loss falls by {comparison.gain:.3g} ± {comparison.error:.2g} (z = {comparison.z:.2f})"
+def _decide(comparison: PairedGain, require: Require, level: float, previous: str | None) -> tuple[bool, str]:
+    other = "the model in service" if previous is not None else "the predictions as they came"
+    kept = "" if previous is not None else "; no model is in service, so predictions pass unchanged"
+    if not (math.isfinite(comparison.gain) and math.isfinite(comparison.error)):
+        return False, f"the comparison with {other} is not a number: check the cells{kept}"
+    change = "falls" if comparison.gain >= 0.0 else "rises"
+    found = f"log loss {change} by {abs(comparison.gain):.3g} ± {comparison.error:.2g} (z = {comparison.z:.2f})"
     if comparison.p_worse < level:
-        return False, f"worse than what is in service: {found}"
+        return False, f"worse than {other}: {found}{kept}"
     if comparison.p_worse > 1.0 - level:
-        return True, f"better than what is in service: {found}"
-    return require == "not worse", f"no difference to what is in service at level {level:g}: {found}"
+        return True, f"better than {other}: {found}"
+    promoted = require == "not worse"
+    return promoted, f"no difference to {other} at level {level:g}: {found}{'' if promoted else kept}"
 
 
 def _described(window: Window) -> dict[str, Any]:

@@ -1,21 +1,21 @@
 """Where a store lives: a local folder, or any folder that fsspec can reach.
 
-Both give the two things that the store's safety rests on: a file is written whole or not at all, and of several writers
-that create the same file exactly one succeeds.
+The store's safety rests on two properties: a file is written atomically, and of several writers that create the same
+file exactly one succeeds. A remote file system that lacks the second is refused when it is opened.
 """
 
 import contextlib
 import os
 import tempfile
-import time
+import uuid
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from mbct.errors import MissingDependencyError, StorageError
-from mbct.files import write_atomically
+from mbct.files import sync_folder, write_atomically
 
 
-class Place(Protocol):
+class Storage(Protocol):
     """A folder of files, named by relative paths."""
 
     url: str
@@ -24,7 +24,7 @@ class Place(Protocol):
         """Content of a file; FileNotFoundError where there is none."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file whole or not at all."""
+        """Write a file atomically."""
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file that must not exist; False where it does."""
@@ -35,17 +35,19 @@ class Place(Protocol):
     def remove(self, name: str) -> None:
         """Delete a file if it is there."""
 
-    def age(self, name: str) -> float:
-        """Seconds since a file was written; 0 where that is not known."""
+    def written_at(self, name: str) -> float | None:
+        """When a file was written, by the storage's own clock; None where there is none or times are not kept."""
 
 
-def open_place(url: str | os.PathLike[str]) -> Place:
+def open_storage(url: str | os.PathLike[str]) -> Storage:
     """The folder at ``url``: a path, or an fsspec URL such as ``s3://bucket/store``."""
     text = os.fspath(url)
-    return RemotePlace(text) if "://" in text else LocalPlace(Path(text))
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    return RemoteStorage(text) if "://" in text else LocalStorage(Path(text))
 
 
-class LocalPlace:
+class LocalStorage:
     """A folder of this machine, or one mounted into it."""
 
     def __init__(self, root: Path):
@@ -78,7 +80,7 @@ class LocalPlace:
             raise StorageError(f"cannot write {self.root / name}: {error.strerror}") from error
         finally:
             Path(part).unlink(missing_ok=True)
-        _sync_folder(folder)
+        sync_folder(folder)
         return True
 
     def names(self, folder: str) -> list[str]:
@@ -90,12 +92,12 @@ class LocalPlace:
         """Delete a file if it is there."""
         (self.root / name).unlink(missing_ok=True)
 
-    def age(self, name: str) -> float:
-        """Seconds since a file was written."""
+    def written_at(self, name: str) -> float | None:
+        """When a file was written."""
         try:
-            return time.time() - (self.root / name).stat().st_mtime
+            return (self.root / name).stat().st_mtime
         except FileNotFoundError:
-            return 0.0
+            return None
 
     def _folder_of(self, name: str) -> Path:
         folder = (self.root / name).parent
@@ -106,7 +108,7 @@ class LocalPlace:
         return folder
 
 
-class RemotePlace:
+class RemoteStorage:
     """A folder in an object store or on another file system; one upload is one atomic write there."""
 
     def __init__(self, url: str):
@@ -120,6 +122,7 @@ class RemotePlace:
             self.files, self.root = fsspec.core.url_to_fs(url)
         except (ImportError, ValueError) as error:
             raise StorageError(f"cannot open {url}: {error}") from error
+        self._refuse_overwriting()
 
     def read(self, name: str) -> bytes:
         """Content of a file."""
@@ -152,22 +155,38 @@ class RemotePlace:
         with contextlib.suppress(FileNotFoundError):
             self.files.rm_file(self._path(name))
 
-    def age(self, name: str) -> float:
-        """Seconds since a file was written; 0 where the file system does not say."""
+    def written_at(self, name: str) -> float | None:
+        """When a file was written."""
         try:
-            return time.time() - float(self.files.modified(self._path(name)).timestamp())
+            return float(self.files.modified(self._path(name)).timestamp())
         except (NotImplementedError, FileNotFoundError, AttributeError):
-            return 0.0  # fsspec's answer of a file system that keeps no times is NotImplementedError
+            return None  # fsspec's answer of a file system that keeps no times is NotImplementedError
+
+    def _refuse_overwriting(self) -> None:
+        """Try on a file of our own whether creating a file that exists fails; some file systems overwrite it."""
+        probe = f".probe-{uuid.uuid4().hex}"
+        try:
+            created = self.create(probe, b"first")
+        except PermissionError:
+            return  # a reader needs no exclusive create
+        try:
+            if not created or self.create(probe, b"second") or self.read(probe) != b"first":
+                raise StorageError(
+                    f"{self.url} overwrites files that exist, so that writers could lose each other's batches: "
+                    "use a file system with exclusive create (pipe_file with mode='create'), without a cache in front"
+                )
+        finally:
+            self.remove(probe)
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a new name survive a loss of power, where the system allows it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def clock(storage: Storage) -> float | None:
+    """The present time by the clock that stamps the storage's files; None where it keeps no times."""
+    name = f".clock-{uuid.uuid4().hex}"
+    storage.write(name, b"")
+    try:
+        return storage.written_at(name)
+    finally:
+        storage.remove(name)

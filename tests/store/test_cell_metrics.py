@@ -4,7 +4,7 @@ import pytest
 from builders import random_model
 from mbct.errors import DataError
 from mbct.stats.logodds import logit
-from mbct.store.gate import compare_on_cells, log_odds_of_cells, metrics_of_cells
+from mbct.store.cell_metrics import compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.training.cells import build_cells
 
 
@@ -16,9 +16,9 @@ def _rows(model, n=400):
     return codes, y_prob, y_true
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
-def test_cells_of_one_score_are_judged_as_their_rows(pattern: str) -> None:
-    model = random_model(1, pattern)
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_cells_of_one_score_are_evaluated_as_their_rows(link: str) -> None:
+    model = random_model(1, link)
     codes, y_prob, y_true = _rows(model)
     cells = build_cells(codes, y_prob, y_true, None, model.bins, "row")
     calibrated = np.clip(model.calibrate_codes(codes, y_prob), 1e-9, 1 - 1e-9)

@@ -14,7 +14,8 @@ from builders import random_model, random_rows
 from mbct.errors import ModelFileError, ParameterError, StorageError
 from mbct.model.file import dump_document
 from mbct.serving.batch import BatchScorer
-from mbct.serving.cache import ModelCache, publish, rollback, version_of
+from mbct.store.model_registry import ModelRegistry, publish, rollback, version_of
+from mbct.store.redis_backend import RedisBackend
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "redis_rules_client.py"
 
@@ -24,32 +25,32 @@ def content(seed, **kwargs):
 
 
 @pytest.fixture
-def cache(redis_server):
-    with ModelCache(redis_server.url, "ctr") as opened:
+def registry(redis_server):
+    with ModelRegistry(redis_server.url, "ctr") as opened:
         yield opened
 
 
-def test_publish_read_and_list(cache):
-    assert cache.current() is None
+def test_publish_read_and_list(registry):
+    assert registry.in_service() is None
     with pytest.raises(StorageError, match="no model yet"):
-        cache.read()
-    first = cache.publish(content(1), note="Monday")
-    second = cache.publish(content(2))
-    assert cache.current() == second == version_of(content(2))
-    assert cache.read() == content(2)
-    assert cache.read(first) == content(1)
-    listed = cache.versions()
+        registry.read()
+    first = registry.publish(content(1), note="Monday")
+    second = registry.publish(content(2))
+    assert registry.in_service() == second == version_of(content(2))
+    assert registry.read() == content(2)
+    assert registry.read(first) == content(1)
+    listed = registry.versions()
     assert [(v.version, v.current, v.note) for v in listed] == [(second, True, ""), (first, False, "Monday")]
     assert listed[0].size == len(content(2))
     assert listed[0].published > listed[1].published
 
 
-def test_the_same_content_is_the_same_version(cache):
-    assert cache.publish(content(1)) == cache.publish(content(1))
-    assert len(cache.versions()) == 1
+def test_the_same_content_is_the_same_version(registry):
+    assert registry.publish(content(1)) == registry.publish(content(1))
+    assert len(registry.versions()) == 1
     with pytest.raises(StorageError, match="no earlier version"):
-        cache.rollback()
-    assert cache.current() == version_of(content(1))
+        registry.rollback()
+    assert registry.in_service() == version_of(content(1))
 
 
 def test_rollback_goes_back_step_by_step_and_to_any_version(redis_server, tmp_path):
@@ -66,49 +67,51 @@ def test_rollback_goes_back_step_by_step_and_to_any_version(redis_server, tmp_pa
         rollback(redis_server.url, name="ctr", to="feed")
 
 
-def test_old_versions_are_deleted_with_their_rules_but_never_the_last_two(cache, redis_server):
-    versions = [cache.publish(content(seed), keep=3) for seed in range(6)]
-    assert {v.version for v in cache.versions()} == set(versions[-3:])
-    assert not any(v in key.decode() for v in versions[:3] for key in cache._client.keys("*"))
-    cache.rollback(to=versions[3])
-    cache.publish(content(9), keep=2)
-    assert versions[3] in {v.version for v in cache.versions()}
-    assert cache.rollback() == versions[3]
+def test_old_versions_are_deleted_with_their_rules_but_never_the_last_two(registry, redis_server):
+    with ModelRegistry(RedisBackend(redis_server.url, "ctr", keep=3)) as keeping_three:
+        versions = [keeping_three.publish(content(seed)) for seed in range(6)]
+    assert {v.version for v in registry.versions()} == set(versions[-3:])
+    assert not any(v in key.decode() for v in versions[:3] for key in registry.backend._client.keys("*"))
+    registry.rollback(to=versions[3])
+    with ModelRegistry(RedisBackend(redis_server.url, "ctr", keep=2)) as keeping_two:
+        keeping_two.publish(content(9))
+    assert versions[3] in {v.version for v in registry.versions()}
+    assert registry.rollback() == versions[3]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff", b'{"format": "mbct-calibrator", "version": 99}'])
-def test_no_bad_model_can_be_published(cache, damage):
-    good = cache.publish(content(1))
+def test_no_bad_model_can_be_published(registry, damage):
+    good = registry.publish(content(1))
     with pytest.raises(ModelFileError):
-        cache.publish(damage)
-    assert cache.current() == good
+        registry.publish(damage)
+    assert registry.in_service() == good
 
 
-def test_damaged_content_is_found_by_its_checksum(cache):
-    version = cache.publish(content(1))
-    cache._client.hset(f"mbct:{{ctr}}:model:{version}", "content", content(1)[:-10])
+def test_damaged_content_is_found_by_its_checksum(registry):
+    version = registry.publish(content(1))
+    registry.backend._client.hset(f"mbct:{{ctr}}:model:{version}", "content", content(1)[:-10])
     with pytest.raises(ModelFileError, match=f"version {version} .* is damaged"):
-        cache.read()
-    assert cache.publish(content(1)) == version
-    assert cache.read() == content(1)
+        registry.read()
+    assert registry.publish(content(1)) == version
+    assert registry.read() == content(1)
 
 
 def test_readers_see_whole_versions_while_writers_publish_and_roll_back(redis_server):
     known = {version_of(content(seed)): content(seed) for seed in range(5)}
-    with ModelCache(redis_server.url, "ctr") as cache:
-        cache.publish(content(0), rules=False)
-        cache.publish(content(1), rules=False)
+    with ModelRegistry(RedisBackend(redis_server.url, "ctr", rules=False)) as registry:
+        registry.publish(content(0))
+        registry.publish(content(1))
     done, faults = threading.Event(), []
 
     def write(seed):
         draw = random.Random(seed)
-        with ModelCache(redis_server.url, "ctr") as cache:
+        with ModelRegistry(RedisBackend(redis_server.url, "ctr", rules=False)) as registry:
             while not done.is_set():
                 if draw.random() < 0.7:
-                    cache.publish(content(draw.randrange(5)), rules=False)
+                    registry.publish(content(draw.randrange(5)))
                 else:
                     try:
-                        cache.rollback()
+                        registry.rollback()
                     except StorageError as error:
                         if "no earlier version" not in str(error):
                             faults.append(error)
@@ -116,9 +119,9 @@ def test_readers_see_whole_versions_while_writers_publish_and_roll_back(redis_se
     writers = [threading.Thread(target=write, args=(seed,)) for seed in range(3)]
     for writer in writers:
         writer.start()
-    with ModelCache(redis_server.url, "ctr") as reader:
+    with ModelRegistry(redis_server.url, "ctr") as reader:
         for _ in range(300):
-            version = reader.current()
+            version = reader.in_service()
             if known.get(version) != reader.read(version):
                 faults.append(version)
     done.set()
@@ -127,30 +130,30 @@ def test_readers_see_whole_versions_while_writers_publish_and_roll_back(redis_se
     assert faults == []
 
 
-def test_a_listener_hears_of_moves(cache, redis_server):
-    listener = cache.listener()
+def test_a_listener_hears_of_moves(registry, redis_server):
+    listener = registry.backend.listener()
     assert listener.wait(0.05) is False
-    with ModelCache(redis_server.url, "ctr") as other:
+    with ModelRegistry(redis_server.url, "ctr") as other:
         other.publish(content(1))
     assert any(listener.wait(0.5) for _ in range(4))
     listener.close()
 
 
-def test_redis_killed_loses_no_published_version(cache, redis_server):
-    version = cache.publish(content(1))
+def test_redis_killed_loses_no_published_version(registry, redis_server):
+    version = registry.publish(content(1))
     redis_server.kill()
-    with pytest.raises(StorageError, match=r"the cache 'ctr' at redis://127.0.0.1:\d+ cannot be reached"):
-        cache.current()
+    with pytest.raises(StorageError, match=r"the registry 'ctr' at redis://127.0.0.1:\d+ cannot be reached"):
+        registry.in_service()
     redis_server.start()
-    assert cache.read(version) == content(1)
+    assert registry.read(version) == content(1)
 
 
 def test_bad_names_and_addresses_are_refused():
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     with pytest.raises(ParameterError, match="name='a b'"):
-        ModelCache("redis://127.0.0.1", "a b")
+        ModelRegistry("redis://127.0.0.1", "a b")
     with pytest.raises(ParameterError, match="address is not understood"):
-        ModelCache("http://127.0.0.1")
+        ModelRegistry("http://127.0.0.1")
     with pytest.raises(StorageError, match="cannot be reached") as caught:
         publish(content(1), "redis://me:secret@127.0.0.1:1")
     assert "secret" not in str(caught.value)
@@ -163,13 +166,13 @@ def example():
     return module
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
-def test_a_client_of_plain_commands_agrees(redis_server, pattern):
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_a_client_of_plain_commands_agrees(redis_server, link):
     import redis
 
     client = redis.Redis.from_url(redis_server.url, decode_responses=True)
     for seed in range(3):
-        model = random_model(seed, pattern, n_trees=3 if seed else 0)
+        model = random_model(seed, link, n_trees=3 if seed else 0)
         version = publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), redis_server.url)
         columns = random_rows(seed, model, 40)
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
@@ -188,8 +191,8 @@ def test_the_example_runs_by_itself(redis_server):
     assert printed[1] == version
 
 
-def test_rules_can_be_read_in_words(cache):
-    version = cache.publish(content(1))
-    rules = [v for k, v in cache._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k]
+def test_rules_can_be_read_in_words(registry):
+    version = registry.publish(content(1))
+    rules = [v for k, v in registry.backend._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k]
     assert rules
     assert all(rule.startswith(b"if ") for rule in rules)

@@ -1,8 +1,10 @@
-"""How well a model does on cells, and whether one does worse than another: no raw row is read."""
+"""How well a model does on cells, and whether one does worse than another, with standard errors by day."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError
 from mbct.model.ensemble import CalibrationEnsemble
@@ -50,6 +52,22 @@ def metrics_of_cells(log_odds: FloatArray, cells: Cells) -> CellMetrics:
     return CellMetrics(loss, predicted / positives if positives > 0.0 else float("inf"))
 
 
-def compare_on_cells(old: FloatArray, new: FloatArray, cells: Cells) -> PairedGain:
-    """Paired comparison of two calibrations of the same cells, in log loss."""
-    return paired_gain(old, new, cells.sums.count, cells.sums.label)
+def compare_on_cells(
+    old: FloatArray, new: FloatArray, cells: Cells, day: npt.NDArray[np.int64] | None = None
+) -> PairedGain:
+    """Paired comparison of two calibrations of the same cells, in log loss.
+
+    Rows of one day share what happened on it. With ``day``, the day of each cell, the standard error is that of the
+    days' sums (where there are at least two), but never below that of independent rows.
+    """
+    by_row = paired_gain(old, new, cells.sums.count, cells.sums.label)
+    if day is None:
+        return by_row
+    days, number = np.unique(day, return_inverse=True)
+    if len(days) < 2:
+        return by_row
+    count = np.bincount(number, cells.sums.count)
+    rate = cells.sums.label / cells.sums.count
+    gain = np.bincount(number, cells.sums.count * (log_loss_of_logodds(old, rate) - log_loss_of_logodds(new, rate)))
+    spread = float(np.sum((gain - by_row.gain * count) ** 2)) * len(days) / (len(days) - 1)
+    return PairedGain(by_row.gain, max(by_row.error, math.sqrt(spread) / float(count.sum())))

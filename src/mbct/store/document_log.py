@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mbct.errors import ModelFileError, StorageError
-from mbct.store.storage import Place
+from mbct.store.storage import Storage
 
 _NAME = re.compile(r"(\d{10})\.json")
 _MOST_ATTEMPTS = 200
@@ -22,8 +22,8 @@ class DocumentLog:
     ``kept`` newest numbers stay, None keeps all.
     """
 
-    def __init__(self, place: Place, folder: str, empty: dict[str, Any], kept: int | None):
-        self.place = place
+    def __init__(self, storage: Storage, folder: str, empty: dict[str, Any], kept: int | None):
+        self.storage = storage
         self.folder = folder
         self.empty = empty
         self.kept = kept
@@ -38,36 +38,36 @@ class DocumentLog:
                 return numbers[-1], self.read(numbers[-1])
             except FileNotFoundError:
                 continue  # writers have moved on and tidied up between the listing and the reading
-        raise StorageError(f"{self.place.url}/{self.folder} changes too fast to be read: try again")
+        raise StorageError(f"{self.storage.url}/{self.folder} changes too fast to be read: try again")
 
     def numbers(self) -> list[int]:
         """Numbers of all documents, rising."""
         found = []
-        for name in self.place.names(self.folder):
+        for name in self.storage.names(self.folder):
             match = _NAME.fullmatch(name.removeprefix(self.folder + "/"))
             if match is None:
-                raise ModelFileError(f"{self.place.url}/{name} does not belong to the store: move it away")
+                raise ModelFileError(f"{self.storage.url}/{name} does not belong to the store: move it away")
             found.append(int(match[1]))
         return sorted(found)
 
     def read(self, number: int) -> dict[str, Any]:
         """Content of one document; damage is named."""
         name = self._name(number)
-        content = self.place.read(name)
+        content = self.storage.read(name)
         try:
             document = json.loads(content)
             body: dict[str, Any] = document["body"]
             intact = document["sha256"] == _digest(body)
         except (ValueError, KeyError, TypeError) as error:
-            raise ModelFileError(f"{self.place.url}/{name} is truncated or foreign ({error}): restore it") from error
+            raise ModelFileError(f"{self.storage.url}/{name} is truncated or foreign ({error}): restore it") from error
         if not intact:
-            raise ModelFileError(f"{self.place.url}/{name} was changed after it was written: restore it")
+            raise ModelFileError(f"{self.storage.url}/{name} was changed after it was written: restore it")
         return body
 
     def append(self, number: int, body: dict[str, Any]) -> bool:
         """Write document ``number``; False where another writer was first."""
         content = json.dumps({"sha256": _digest(body), "body": body}, ensure_ascii=False, sort_keys=True)
-        return self.place.create(self._name(number), (content + "\n").encode())
+        return self.storage.create(self._name(number), (content + "\n").encode())
 
     def change(self, change: Change, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Apply ``change`` to the newest document, however many others write meanwhile.
@@ -85,13 +85,13 @@ class DocumentLog:
             if self.append(number + 1, changed) and done(self.newest()[1]):
                 self._tidy(number + 1)
                 return changed
-        raise StorageError(f"{self.place.url}/{self.folder} is written by too many at once: try again")
+        raise StorageError(f"{self.storage.url}/{self.folder} is written by too many at once: try again")
 
     def _tidy(self, number: int) -> None:
         if self.kept is not None:
             for old in self.numbers():
                 if old <= number - self.kept:
-                    self.place.remove(self._name(old))
+                    self.storage.remove(self._name(old))
 
     def _name(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"

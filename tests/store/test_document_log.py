@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from mbct.errors import StorageError
-from mbct.store.decision_log import DocumentLog
-from mbct.store.storage import LocalPlace
+from mbct.store.document_log import DocumentLog
+from mbct.store.storage import LocalStorage
 
 
 def _log(folder: Path, kept: int | None = 3) -> DocumentLog:
-    return DocumentLog(LocalPlace(folder), "log", {"names": []}, kept)
+    return DocumentLog(LocalStorage(folder), "log", {"names": []}, kept)
 
 
 def _add(log: DocumentLog, name: str) -> None:
