@@ -11,7 +11,7 @@ from mbct import CellStore, MBCTCalibrator, refresh
 from mbct.data import aggregate
 from mbct.errors import MissingDependencyError
 from mbct.export import export_model
-from mbct.store import ModelShelf
+from mbct.store import ModelRegistry
 from reproduction.arrays import FloatArray
 from reproduction.auction.log import LABEL
 
@@ -49,7 +49,7 @@ class DeployedMBCT:
         found = refresh(self.store, self.calibrator, days=self.window, half_life=self.half_life)
         self.decisions.append({"day": day.isoformat(), "decision": found.decision, "gain": found.comparison.gain})
         if found.in_service is not None:
-            self._expression = str(export_model(ModelShelf(self.store).ensemble(found.in_service), "sql"))
+            self._expression = str(export_model(ModelRegistry(self.store).ensemble(found.in_service), "sql"))
 
     def calibrate(self, candidates: Any) -> FloatArray:
         """The SQL of the model in service over the candidates; before there is one, the predictions as they are."""

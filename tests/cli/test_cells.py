@@ -41,7 +41,7 @@ def test_old_days_fade(days: Path, tmp_path: Path):
     assert parquet.read_table(target).num_rows == faded["cells"]
 
 
-def test_refresh_promotes_then_judges_and_goes_back(days: Path):
+def test_refresh_promotes_then_evaluates_and_goes_back(days: Path):
     first = mbct("refresh", "--store", "cells", "--set", "preset=paper", "--json", "-o", "model.json", cwd=days)
     assert first.code == 0, first.err
     assert json.loads(first.out)["promoted"]

@@ -15,7 +15,7 @@ import pytest
 from mbct import CellStore
 from mbct.data import score
 from mbct.model.file import load_ensemble
-from mbct.store import ModelShelf
+from mbct.store import ModelRegistry
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "from-one-machine-to-a-cluster.md"
 LOCAL = (
@@ -60,7 +60,7 @@ def test_the_script_fits_refreshes_and_scores(tmp_path: Path) -> None:
     assert "better than what is in service" in done.stdout
     store = CellStore(tmp_path / "store")
     assert store.days() == ["2024-05-01", "2024-05-02"]
-    model = ModelShelf(store).in_service()
+    model = ModelRegistry(store).in_service()
     assert model is not None
     scored = pl.read_parquet(tmp_path / "scored2" / "*.parquet").sort("pctr", "site", "hour", "click")
     expected = score(_log(2), load_ensemble(tmp_path / "store" / "models" / f"{model}.json"))

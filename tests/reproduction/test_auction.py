@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.serving import BatchScorer
-from mbct.store import ModelShelf
+from mbct.store import ModelRegistry
 from reproduction.auction import market as markets
 from reproduction.auction.auction import RESERVE, SHADING, bids, run_day
 from reproduction.auction.log import LABEL, SCORE, candidates, log_of_day
@@ -134,7 +134,7 @@ def test_the_store_holds_each_days_log_as_cells(deployed):
 
 
 def test_every_night_but_the_first_has_a_refresh_on_record(deployed):
-    records = ModelShelf(deployed.store).records()
+    records = ModelRegistry(deployed.store).records()
     assert [record["decision"] for record in records] == [d["decision"] for d in deployed.decisions]
     assert [d["day"] for d in deployed.decisions] == ["2022-01-02", "2022-01-03"]
     assert records[-1]["holdout"]["last_day"] == "2022-01-03"
@@ -142,9 +142,9 @@ def test_every_night_but_the_first_has_a_refresh_on_record(deployed):
 
 
 def test_the_exported_sql_scores_as_the_model_in_service(deployed):
-    shelf = ModelShelf(deployed.store)
+    registry = ModelRegistry(deployed.store)
     rows = next_candidates(9)
-    scorer = BatchScorer(shelf.ensemble(shelf.in_service()))
+    scorer = BatchScorer(registry.ensemble(registry.in_service()))
     expected = scorer.score_mapping({name: rows[name].to_numpy() for name in rows.columns})
     np.testing.assert_allclose(deployed.calibrate(rows), expected, rtol=1e-12)
     assert not np.allclose(expected, rows[SCORE].to_numpy())

@@ -11,9 +11,9 @@ import pytest
 from builders import random_tree
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.store.model_registry import publish
 from mbct.serving.openapi import document
 from mbct.serving.options import Limits
+from mbct.store.model_registry import publish
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "deploying.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)

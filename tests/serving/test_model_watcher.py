@@ -11,9 +11,9 @@ from builders import random_model
 from mbct.errors import StorageError
 from mbct.files import write_atomically
 from mbct.model.file import dump_document
+from mbct.serving.model_watcher import FileSource, ModelWatcher, RegistrySource
 from mbct.store.model_registry import ModelRegistry, version_of
 from mbct.store.redis_backend import RedisBackend
-from mbct.serving.model_watcher import FileSource, ModelWatcher, RegistrySource
 
 
 def damaged_models(content):
@@ -104,7 +104,9 @@ def test_redis_pointer_is_followed_through_its_death(redis_server, content, even
     with ModelRegistry(redis_server.url) as registry:
         first = registry.publish(content(random_model(1)))
         copy = tmp_path / "last-good.json"
-        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url, timeout=1))), poll_seconds=0.1, last_good=copy)
+        watcher = ModelWatcher(
+            RegistrySource(ModelRegistry(RedisBackend(redis_server.url, timeout=1))), poll_seconds=0.1, last_good=copy
+        )
         watcher.start()
         try:
             assert watcher.current.version == first
@@ -132,7 +134,9 @@ def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, 
         watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url))), poll_seconds=20)
         watcher.start()
         try:
-            eventually(lambda: registry.backend._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing")
+            eventually(
+                lambda: registry.backend._client.pubsub_numsub("mbct:{default}:changed")[0][1] == 1, what="subscribing"
+            )
             second = registry.publish(content(random_model(2)))
             eventually(lambda: watcher.current.version == second, seconds=5, what="the swap")
             registry.rollback()
@@ -160,7 +164,9 @@ def test_without_redis_the_last_good_copy_serves(content, tmp_path, caplog):
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     copy = tmp_path / "last-good.json"
     copy.write_bytes(content(random_model(1)))
-    watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend("redis://127.0.0.1:1"))), poll_seconds=0.05, last_good=copy)
+    watcher = ModelWatcher(
+        RegistrySource(ModelRegistry(RedisBackend("redis://127.0.0.1:1"))), poll_seconds=0.05, last_good=copy
+    )
     watcher.start()
     try:
         assert watcher.current.version == version_of(content(random_model(1)))

@@ -14,9 +14,9 @@ from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, 
 from mbct.files import write_atomically
 from mbct.serving import serve
 from mbct.serving.batch import BatchScorer
+from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
 from mbct.store.model_registry import ModelRegistry, version_of
 from mbct.store.redis_backend import RedisBackend
-from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
 
 
 class Load:

@@ -3,7 +3,7 @@ import pytest
 
 from builders import random_model
 from mbct.errors import DataError
-from mbct.stats.logodds import logit
+from mbct.stats.logodds import logit, sigmoid
 from mbct.store.cell_metrics import compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.training.cells import build_cells
 
@@ -45,3 +45,24 @@ def test_cells_of_other_bins_are_refused() -> None:
     cells = build_cells(*_rows(model), None, model.bins, "cell")
     with pytest.raises(DataError, match=f"fitted on bins {other.bins.fingerprint}"):
         log_odds_of_cells(other, cells)
+
+
+def test_the_error_of_a_comparison_is_that_of_days() -> None:
+    model = random_model(1)
+    rng = np.random.default_rng(0)
+    codes, y_prob, _ = _rows(model, 4000)
+    day = np.repeat(np.arange(10), 400)
+    shock = np.repeat(rng.normal(0.0, 1.0, 10), 400)
+    y_true = (rng.random(4000) < sigmoid(logit(y_prob) + shock)).astype(float)
+    cells = build_cells(codes, y_prob, y_true, None, model.bins, "row")
+    old, new = logit(y_prob), logit(y_prob) + 0.3
+    by_row = compare_on_cells(old, new, cells)
+    by_day = compare_on_cells(old, new, cells, day)
+    loss = -(y_true * np.log(y_prob) + (1 - y_true) * np.log1p(-y_prob))
+    moved = sigmoid(new)
+    gain = loss + y_true * np.log(moved) + (1 - y_true) * np.log1p(-moved)
+    means = gain.reshape(10, 400).mean(axis=1)
+    assert by_day.gain == by_row.gain == pytest.approx(means.mean())
+    assert by_day.error == pytest.approx(means.std(ddof=1) / np.sqrt(10), rel=1e-6)
+    assert by_day.error > 3 * by_row.error
+    assert compare_on_cells(old, new, cells, np.zeros(4000, dtype=np.int64)) == by_row

@@ -1,5 +1,8 @@
 import datetime
+import hashlib
 import json
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from mbct.errors import DataError, ModelFileError
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.store import CellStore
+from mbct.store.cell_file import to_parquet
 from store_writers import BINS, batch_of
 
 OTHER_BINS = FeatureBins((NumberBins("p", (0.5,)), CategoryBins("site", ("a",))))
@@ -58,7 +62,9 @@ def test_appending_a_batch_twice_counts_it_once(url: str) -> None:
     again = store.append(batch_of(0), BINS, day="2024-05-01", batch="0/0")
     assert store.manifest() == before
     assert again in before.batches
-    with pytest.raises(DataError, match=r"batch '0/0' of 2024-05-01 is in the store with 40 rows.*choose another name"):
+    with pytest.raises(
+        DataError, match=r"batch '0/0' of 2024-05-01 is in the store with other rows"
+    ):
         store.append(batch_of(77), BINS, day="2024-05-01", batch="0/0")
     assert store.verify() == []
 
@@ -197,3 +203,132 @@ def test_an_empty_store_says_so(tmp_path: Path) -> None:
         store.window()
     with pytest.raises(DataError, match="batch must be a name"):
         store.append(batch_of(0), BINS, day="2024-05-01", batch="")
+
+
+def _sums(store: CellStore) -> tuple[float, float, float]:
+    total = store.window().cells.total
+    return float(total.count), float(total.label), float(total.pred)
+
+
+def _expected(*numbers: int) -> tuple[float, float, float]:
+    totals = [batch_of(number).total for number in numbers]
+    return tuple(sum(float(getattr(total, name)) for total in totals) for name in ("count", "label", "pred"))
+
+
+def test_a_name_used_again_for_other_rows_is_refused_after_a_merge_too(url: str) -> None:
+    store = _filled(url, n_days=1)
+    store.compact(grace_seconds=0.0)
+    assert store.append(batch_of(0), BINS, day="2024-05-01", batch="0/0").ids == ("0/0", "0/1")
+    with pytest.raises(DataError, match="other rows than these"):
+        store.append(batch_of(77), BINS, day="2024-05-01", batch="0/0")
+    with pytest.raises(DataError, match="other rows than these"):
+        store.append(batch_of(0), BINS, day="2024-05-02", batch="0/0")
+    assert _sums(store) == pytest.approx(_expected(0, 1))
+
+
+def test_equal_totals_are_not_equal_rows(url: str) -> None:
+    store = CellStore(url)
+    one = batch_of(0)
+    codes = one.codes.copy()
+    codes[:, 1] = (codes[:, 1] + 1) % BINS.n_codes[1]
+    other = replace(one, codes=codes)
+    store.append(one, BINS, day="2024-05-01", batch="a")
+    with pytest.raises(DataError, match="other rows than these"):
+        store.append(other, BINS, day="2024-05-01", batch="a")
+
+
+def test_the_same_rows_in_another_order_with_other_last_digits_are_the_same_batch(url: str) -> None:
+    store = CellStore(url)
+    one = batch_of(0)
+    order = np.random.default_rng(0).permutation(len(one))
+    noisy = replace(one.select(order), sums=one.sums.take(order).scaled(1.0 + 3e-15))
+    store.append(one, BINS, day="2024-05-01", batch="a")
+    store.append(noisy, BINS, day="2024-05-01", batch="a")
+    assert _sums(store) == pytest.approx(_expected(0))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_batch_is_replaced_atomically(url: str, merged: bool) -> None:
+    store = _filled(url, n_days=1, per_day=3)
+    if merged:
+        store.compact(grace_seconds=0.0)
+    store.append(batch_of(77), BINS, day="2024-05-01", batch="0/1", replace=True)
+    assert _sums(store) == pytest.approx(_expected(0, 77, 2))
+    before = store.manifest()
+    store.append(batch_of(77), BINS, day="2024-05-01", batch="0/1", replace=True)
+    assert store.manifest() == before
+    store.append(batch_of(78), BINS, day="2024-05-02", batch="0/1", replace=True)
+    assert store.days() == ["2024-05-01", "2024-05-02"]
+    assert _sums(store) == pytest.approx(_expected(0, 78, 2))
+    store.compact(grace_seconds=0.0)
+    assert store.verify() == []
+
+
+def test_a_compactor_whose_clock_is_ahead_deletes_nothing_young(tmp_path: Path, monkeypatch) -> None:
+    store = _filled(tmp_path / "store", n_days=1)
+    unnamed = store.storage.root / "cells" / "2024-05-01" / "about-to-be-named.parquet"
+    unnamed.write_bytes(b"1")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 7200.0)
+    store.compact()
+    assert unnamed.exists()
+
+
+def test_appending_again_restores_a_file_that_is_gone(url: str) -> None:
+    store = _filled(url, n_days=1, per_day=1)
+    store.storage.remove(store.manifest().batches[0].file)
+    store.append(batch_of(0), BINS, day="2024-05-01", batch="0/0")
+    assert store.verify() == []
+    assert _sums(store) == pytest.approx(_expected(0))
+
+
+@pytest.mark.parametrize(
+    "file", ["cells/2024-05-01/../../../secret.parquet", "/etc/passwd", "models/x.json", "cells/x"]
+)
+def test_a_manifest_cannot_name_files_outside_the_cells(tmp_path: Path, file: str) -> None:
+    store = _filled(tmp_path / "store", n_days=1)
+    number, body = store.log.newest()
+    body["batches"][0]["file"] = file
+    store.log.append(number + 1, body)
+    with pytest.raises(ModelFileError, match=r"manifest of .* is damaged: .* is no file of cells"):
+        CellStore(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda cells: cells.codes.__setitem__((0, 1), 200), "feature 'site' has codes 0 to 200 of 5"),
+        (lambda cells: cells.sums.count.__setitem__(0, np.nan), "cell 0 has count nan"),
+        (lambda cells: cells.sums.count.__setitem__(0, -1.0), "cell 0 has count -1"),
+        (lambda cells: cells.sums.label.__setitem__(0, 1e6), r"cell 0 has label 1e\+06"),
+        (lambda cells: cells.sums.pred.__setitem__(0, np.inf), "cell 0 has pred inf"),
+        (lambda cells: cells.sums.logit.__setitem__(0, np.nan), "cell 0 has logit nan"),
+    ],
+)
+def test_cells_that_the_bins_cannot_have_made_are_refused_when_written_and_read(tmp_path, change, fault) -> None:
+    store = _filled(tmp_path / "store", n_days=1, per_day=1)
+    damaged = batch_of(5)
+    change(damaged)
+    with pytest.raises(DataError, match=fault):
+        store.append(damaged, BINS, day="2024-05-01", batch="damaged")
+    content = to_parquet([damaged])
+    held = store.manifest().batches[0]
+    (tmp_path / "store" / held.file).write_bytes(content)
+    number, body = store.log.newest()
+    body["batches"][0] |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    store.log.append(number + 1, body)
+    with pytest.raises(ModelFileError, match=fault):
+        store.window()
+
+
+def test_a_window_can_keep_days_apart(url: str) -> None:
+    store = _filled(url)
+    window = store.window(days=2, half_life=1.0, by_day=True)
+    days = [datetime.date(2024, 5, 3), datetime.date(2024, 5, 4)]
+    expected = [(day - datetime.date(1970, 1, 1)).days for day in days]
+    assert window.day is not None
+    assert np.unique(window.day).tolist() == expected
+    assert len(window.day) == len(window.cells)
+    assert window.cells.sums.count[window.day == expected[0]].sum() == pytest.approx(40.0)
+    assert window.cells.sums.count[window.day == expected[1]].sum() == pytest.approx(80.0)
+    assert store.window().day is None

@@ -153,7 +153,7 @@ def test_bad_names_and_addresses_are_refused():
     with pytest.raises(ParameterError, match="name='a b'"):
         ModelRegistry("redis://127.0.0.1", "a b")
     with pytest.raises(ParameterError, match="address is not understood"):
-        ModelRegistry("http://127.0.0.1")
+        RedisBackend("http://127.0.0.1")
     with pytest.raises(StorageError, match="cannot be reached") as caught:
         publish(content(1), "redis://me:secret@127.0.0.1:1")
     assert "secret" not in str(caught.value)
@@ -193,6 +193,8 @@ def test_the_example_runs_by_itself(redis_server):
 
 def test_rules_can_be_read_in_words(registry):
     version = registry.publish(content(1))
-    rules = [v for k, v in registry.backend._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k]
+    rules = [
+        v for k, v in registry.backend._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k
+    ]
     assert rules
     assert all(rule.startswith(b"if ") for rule in rules)

@@ -11,10 +11,13 @@ import mbct
 from mbct import CellStore, MBCTCalibrator
 from mbct.calibrators.persistence import loads
 from mbct.data import aggregate, fit_bins
-from mbct.errors import DataError, ParameterError, StorageError
+from mbct.errors import DataError, ModelFileError, ParameterError, StorageError
 from mbct.model.bins import FeatureBins
 from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.testing import PairedGain
 from mbct.store import ModelRegistry
+from mbct.store.model_registry import FileBackend
+from mbct.store.refresh import _decide
 
 FAST = {"max_trees": 20, "n_folds": 3}
 
@@ -65,10 +68,10 @@ def test_a_worse_model_is_not_promoted(tmp_path: Path) -> None:
     first = mbct.refresh(store, MBCTCalibrator(**FAST))
     _append(store, bins, 3, -2.0)
     _append(store, bins, 4, 1.0)
-    # Fitted on nothing but the strange day, judged on a usual one.
+    # Fitted on nothing but the strange day, evaluated on a usual one.
     second = mbct.refresh(store, days=1)
     assert not second.promoted
-    assert second.reason.startswith("worse than what is in service")
+    assert second.reason.startswith("worse than the model in service: log loss rises by")
     assert second.comparison.p_worse < 0.01
     assert ModelRegistry(store).in_service() == second.in_service == first.candidate
 
@@ -110,34 +113,36 @@ def test_roll_back_to_any_earlier_model(tmp_path: Path) -> None:
     assert registry.in_service() == second.candidate
     assert registry.rollback(reason="complaints") == first.candidate
     assert registry.in_service() == first.candidate
-    assert registry.rollback() == second.candidate
-    assert registry.rollback(first.candidate) == first.candidate
+    with pytest.raises(StorageError, match="nothing to roll back to"):
+        registry.rollback()
+    assert registry.rollback(second.candidate) == second.candidate
+    assert registry.rollback() == first.candidate
     assert [record["decision"] for record in registry.records()] == ["promoted", "promoted", *["rolled back"] * 3]
     assert registry.records()[2]["reason"] == "complaints"
-    with pytest.raises(DataError, match=rf"no model 'x'.*{first.candidate}"):
+    assert {one.version: one.current for one in registry.versions()} == {first.candidate: True, second.candidate: False}
+    with pytest.raises(StorageError, match=rf"no version 'x'.*{first.candidate}"):
         registry.rollback("x")
     model = tmp_path / "store" / "models" / f"{second.candidate}.json"
     model.write_bytes(model.read_bytes()[:-20])
-    with pytest.raises(ValueError, match="truncated or was changed"):
+    with pytest.raises(ModelFileError, match=f"version {second.candidate} .* is damaged"):
         registry.rollback(second.candidate)
     assert registry.in_service() == first.candidate
 
 
 def test_two_refreshes_at_once_do_not_overwrite_each_other(tmp_path: Path) -> None:
     store, _ = _store(tmp_path / "store", [1.0, 1.0])
-    registry = ModelRegistry(store)
     mbct.refresh(store, MBCTCalibrator(**FAST))
     with pytest.raises(StorageError, match="another record was written"):
-        registry.record(0, "promoted", None, {})
+        FileBackend(store.storage).decide(0, "promoted", None, {})
 
 
 def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
     store, bins = _store(tmp_path / "store", [1.0, 1.0])
     fitted = MBCTCalibrator(**FAST).fit_cells(store.window().cells, bins)
     fitted.save(tmp_path / "model.json")
-    model = ModelRegistry(store).promote((tmp_path / "model.json").read_bytes(), "first")
+    model = ModelRegistry(store).publish((tmp_path / "model.json").read_bytes(), "first")
     assert ModelRegistry(store).in_service() == model
-    with pytest.raises(DataError, match="nothing to roll back to"):
+    with pytest.raises(StorageError, match="nothing to roll back to"):
         ModelRegistry(store).rollback()
 
 
@@ -148,6 +153,8 @@ def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
         ({"holdout": "2024-05-01"}, DataError, "no day before the holdout"),
         ({"require": "nice"}, ParameterError, "require='nice'"),
         ({"level": 0.7}, ParameterError, "level=0.7"),
+        ({"holdout_days": 0}, ParameterError, "holdout_days=0"),
+        ({"holdout_days": 2}, DataError, r"no day before the holdout of 2 days .* 3 are needed"),
         ({"calibrator": MBCTCalibrator(score_column="q")}, DataError, "not of score_column='q'"),
         ({"calibrator": MBCTCalibrator(features=["q"])}, DataError, "the cells are coded by"),
     ],
@@ -161,3 +168,44 @@ def test_impossible_refreshes_are_refused(tmp_path: Path, arguments, error, mess
 def test_an_empty_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no cells"):
         mbct.refresh(CellStore(tmp_path / "store"))
+
+
+def test_several_days_evaluate_and_training_ends_before_them(tmp_path: Path) -> None:
+    store, _ = _store(tmp_path / "store", [1.0] * 7)
+    usual = mbct.refresh(store, MBCTCalibrator(**FAST))
+    asked = mbct.refresh(store, holdout_days=4)
+    records = ModelRegistry(store).records()
+    assert [(r["holdout"]["first_day"], r["holdout"]["last_day"]) for r in records] == [
+        ("2024-05-06", "2024-05-07"),  # a third of seven days
+        ("2024-05-04", "2024-05-07"),
+    ]
+    assert [r["training"]["last_day"] for r in records] == ["2024-05-05", "2024-05-03"]
+    assert usual.promoted
+    assert asked.metrics["candidate"].log_loss < asked.metrics["uncalibrated"].log_loss
+
+
+def test_one_strange_day_among_the_holdout_days_does_not_decide(tmp_path: Path) -> None:
+    """Evaluated on the strange day alone, the candidate would be refused with certainty."""
+    store, _ = _store(tmp_path / "store", [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, -1.5])
+    calibrator = MBCTCalibrator(**FAST)
+    assert not mbct.refresh(store, calibrator, holdout_days=1).promoted
+    several = mbct.refresh(store, calibrator, holdout_days=4)
+    assert several.promoted
+    assert several.comparison.error > 0.005  # days differ: ten times the error of independent rows
+
+
+def test_a_bad_first_candidate_leaves_predictions_unchanged(tmp_path: Path) -> None:
+    store, _ = _store(tmp_path / "store", [2.0, -2.0])
+    done = mbct.refresh(store, MBCTCalibrator(**FAST))
+    assert not done.promoted
+    assert done.in_service is None
+    assert "log loss rises by 0." in done.reason
+    assert done.reason.endswith("no model is in service, so predictions pass unchanged")
+
+
+@pytest.mark.parametrize("gain", [PairedGain(float("nan"), 0.1), PairedGain(0.1, float("nan"))])
+def test_a_comparison_that_is_no_number_never_promotes(gain: PairedGain) -> None:
+    for require in ("not worse", "better"):
+        promoted, reason = _decide(gain, require, 0.05, "before")
+        assert not promoted
+        assert "not a number" in reason

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from mbct.errors import StorageError
-from mbct.store.storage import LocalStorage, RemoteStorage, open_storage
+from mbct.store.storage import LocalStorage, RemoteStorage, clock, open_storage
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -18,8 +18,10 @@ def test_files_are_written_listed_and_removed(storage) -> None:
     storage.write("a/two", b"2")
     assert storage.names("a") == ["a/b/one", "a/two"]
     assert storage.read("a/b/one") == b"1"
-    assert 0.0 <= storage.age("a/two") < 60.0
-    assert storage.age("a/none") == 0.0
+    written = storage.written_at("a/two")
+    assert written is not None
+    assert 0.0 <= clock(storage) - written < 60.0
+    assert storage.written_at("a/none") is None
     storage.remove("a/two")
     storage.remove("a/two")
     assert storage.names("a") == ["a/b/one"]
@@ -57,3 +59,24 @@ def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
 def test_an_unknown_protocol_is_named() -> None:
     with pytest.raises(StorageError, match="cannot open nonsense://x"):
         RemoteStorage("nonsense://x")
+
+
+@pytest.mark.parametrize("url", ["simplecache::memory://{}/cached", "overwriting"])
+def test_a_file_system_that_overwrites_is_refused(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if url == "overwriting":
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        def overwrite(self, path, value, mode="overwrite", **kwargs):  # as fsspec 2024.10 did
+            with self.open(path, "wb") as handle:
+                handle.write(value)
+
+        monkeypatch.setattr(MemoryFileSystem, "pipe_file", overwrite)
+        url = "memory://{}/old"
+    with pytest.raises(StorageError, match="overwrites files that exist"):
+        open_storage(url.format(tmp_path.name))
+
+
+def test_a_file_url_is_a_local_folder(tmp_path: Path) -> None:
+    storage = open_storage(f"file://{tmp_path}/fresh/folder")
+    storage.write("a/one", b"1")
+    assert (tmp_path / "fresh" / "folder" / "a" / "one").read_bytes() == b"1"

@@ -57,8 +57,8 @@ def serve(
 ) -> None:
     """Score over HTTP; the model is swapped live.
 
-    A model file, or the version in service of a Redis or of a store of cells, is watched. If the variable MBCT_TOKEN holds a bearer token, requests must
-    carry it. Outcomes (--journal, --store) need one worker.
+    A model file, or the version in service of a Redis or of a store of cells, is watched. If the variable MBCT_TOKEN
+    holds a bearer token, requests must carry it. Outcomes (--journal, --store) need one worker.
     """
     from mbct.serving import ServiceOptions
     from mbct.serving import serve as serve_model
