@@ -62,9 +62,7 @@ def test_appending_a_batch_twice_counts_it_once(url: str) -> None:
     again = store.append(batch_of(0), BINS, day="2024-05-01", batch="0/0")
     assert store.manifest() == before
     assert again in before.batches
-    with pytest.raises(
-        DataError, match=r"batch '0/0' of 2024-05-01 is in the store with other rows"
-    ):
+    with pytest.raises(DataError, match=r"batch '0/0' of 2024-05-01 is in the store with other rows"):
         store.append(batch_of(77), BINS, day="2024-05-01", batch="0/0")
     assert store.verify() == []
 
