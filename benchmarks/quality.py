@@ -25,9 +25,9 @@ from mbct.data.memory import encode
 from mbct.metrics import field_rce
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import progress
+from mbct.training.default import distill_ensemble
 from mbct.training.fold_mean import fit_cross_fitted
 from mbct.training.options import BoostingOptions
-from mbct.training.trainer import distill_ensemble
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 
 OUT = Path("docs/benchmarks")
@@ -126,9 +126,9 @@ def mbct_sizes(
     """Predictions of the default preset in its three sizes, which share one growth; what each cost and holds."""
     started = time.perf_counter()
     calibrator = MBCTCalibrator(score_column="score", random_state=seed)
-    bins, cells = calibrator._cells(training_data(fitting, label, None, None, "score"))
+    bins, cells = calibrator.binned_cells(training_data(fitting, label, None, None, "score"), calibrator.config())
     ordered = tuple(feature.ordered for feature in bins)
-    whole = fit_cross_fitted(cells, ordered, BoostingOptions(seed=seed), calibrator._threads())
+    whole = fit_cross_fitted(cells, ordered, BoostingOptions(seed=seed), calibrator.config().n_threads)
     grown = time.perf_counter() - started
     scores = judging["score"].to_numpy()
     codes = encode(read_columns(judging), bins, scores)

@@ -27,7 +27,7 @@ def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
     model = MBCTCalibrator(score_column="score", model_size="full").fit(fitting, label)
     full = model.model_
-    bins, cells = model._cells(training_data(fitting, label, None, None, "score"))
+    bins, cells = model.binned_cells(training_data(fitting, label, None, None, "score"), model.config())
     ordered = tuple(feature.ordered for feature in bins)
 
     def loss() -> float:

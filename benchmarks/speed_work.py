@@ -417,7 +417,7 @@ def _paper_cells(n_rows: int, kind: str) -> Any:
 
     table, label = frame(n_rows, kind, 0)
     model = MBCTCalibrator("p", preset="paper", categorical="all")
-    return model._cells(training_data(table, label, None, None, "p"))
+    return model.binned_cells(training_data(table, label, None, None, "p"), model.config())
 
 
 def _score_cells(n_rows: int) -> Any:
@@ -425,7 +425,7 @@ def _score_cells(n_rows: int) -> Any:
     from mbct.calibrators.inputs import training_data
 
     table, label = frame(n_rows, "independent", 0)
-    return MBCTCalibrator("p")._cells(training_data(table, label, None, None, "p"))
+    return MBCTCalibrator("p").binned_cells(training_data(table, label, None, None, "p"), MBCTCalibrator("p").config())
 
 
 def _real_cells(n_rows: int) -> Any:
@@ -440,7 +440,7 @@ def _real_cells(n_rows: int) -> Any:
     table = known[["month", "hour", "carrier", "origin", "dest", "distance"]].copy()
     table["p"] = known.assign(late=label).groupby("carrier")["late"].transform("mean").round(4)
     model = MBCTCalibrator("p", preset="paper")
-    return model._cells(training_data(table, label, None, None, "p"))
+    return model.binned_cells(training_data(table, label, None, None, "p"), model.config())
 
 
 def _residual_rows(n_rows: int) -> tuple[np.ndarray, np.ndarray]:

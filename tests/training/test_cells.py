@@ -132,13 +132,13 @@ def test_score_level_loses_nothing():
 
 @settings(max_examples=20)
 @given(seeds, st.integers(2, 7))
-def test_thinning_keeps_every_row_and_spreads_folds(seed, n_folds):
+def test_splitting_keeps_every_row_and_fills_the_folds(seed, n_folds):
     cells = cells_of(seed, n=400, weights=True)
     parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed)
-    assert np.bincount(parts.cell, parts.weight) == pytest.approx(cells.sums.count)
+    assert np.bincount(parts.cell, parts.count) == pytest.approx(cells.sums.count)
     assert np.bincount(parts.cell, parts.label) == pytest.approx(cells.sums.label)
-    assert np.all(parts.label <= parts.weight + 1e-9)
-    share = np.bincount(parts.fold, parts.weight) / parts.weight.sum()
+    assert np.all(parts.label <= parts.count + 1e-9)
+    share = np.bincount(parts.fold, parts.count) / parts.count.sum()
     assert share == pytest.approx(1 / n_folds, abs=0.12)
 
 

@@ -40,7 +40,7 @@ def test_trees_that_are_replaced_in_turn_say_more_of_the_ensemble(sizes):
     frame = biased_clicks(11, 30_000).frame
     full = sizes["full"]
     data = training_data(frame.drop(columns="y"), frame["y"], None, None, "p")
-    bins, cells = full._cells(data)
+    bins, cells = full.binned_cells(data, full.config())
 
     def total_step(codes):
         return summed_steps(full.model_.trees, codes, cells.n_codes)

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
+from mbct.data.blocks import BlockColumns, number_blocks
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
+from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
 
 
@@ -34,7 +36,10 @@ class ClassLabels:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows to fit on: the columns (label taken out), the prediction, the label and the weight of each."""
+    """Rows to fit on: the columns (label taken out), the prediction, the label and the weight of each.
+
+    ``block`` numbers the block of each row, as ``blocks`` say, where rows belong together.
+    """
 
     columns: Columns
     score: str
@@ -42,6 +47,8 @@ class TrainingData:
     y_true: FloatArray
     weight: FloatArray
     labels: ClassLabels = field(default_factory=ClassLabels)
+    block: BlockNumbers | None = None
+    blocks: BlockColumns | None = None
 
     def counted(self) -> "TrainingData":
         """The rows whose weight is not zero: a row of weight 0 leaves no trace."""
@@ -56,6 +63,7 @@ class TrainingData:
             y_prob=self.y_prob[rows],
             y_true=self.y_true[rows],
             weight=self.weight[rows],
+            block=None if self.block is None else self.block[rows],
         )
 
 
@@ -68,6 +76,7 @@ def training_data(
     *,
     one_class: bool = False,
     positive: Any = None,
+    blocks: BlockColumns | None = None,
 ) -> TrainingData:
     """Check and align everything ``fit`` received.
 
@@ -76,13 +85,14 @@ def training_data(
     """
     columns, labels, label_name = take_labels(read_columns(X), y)
     columns, weight = take_weights(columns, sample_weight)
+    columns, block = take_blocks(columns, blocks)
     same_length(columns.n_rows, y=labels)
     found = binary_classes(labels[weight > 0], label_name, positive, one_class=one_class)
     score_name, probability = scores(columns, score_column, y_prob)
     # A row of weight 0 may have any label: it leaves no trace.
     y_true = np.zeros(len(labels))
     y_true[weight > 0] = found.encode(labels[weight > 0], label_name)
-    return TrainingData(columns, score_name, probability, y_true, weight, found)
+    return TrainingData(columns, score_name, probability, y_true, weight, found, block, blocks)
 
 
 def take_labels(columns: Columns, y: Any) -> tuple[Columns, npt.NDArray[Any], str]:
@@ -140,6 +150,17 @@ def binary_classes(
     if positive not in classes.tolist():
         raise DataError(f"positive={positive!r} is not among the classes of {name}: {listed(classes)}")
     return ClassLabels(classes, classes.tolist().index(positive))
+
+
+def take_blocks(columns: Columns, blocks: BlockColumns | None) -> tuple[Columns, BlockNumbers | None]:
+    """Columns without those of time and groups, and the block of each row; either may be a name or an array."""
+    if blocks is None or not blocks.given:
+        return columns, None
+    given = {"time": blocks.time, "groups": blocks.groups}
+    names = [name for name in given.values() if isinstance(name, str)]
+    same_length(columns.n_rows, **{k: v for k, v in given.items() if v is not None and not isinstance(v, str)})
+    time, groups = (columns.column(v) if isinstance(v, str) else v for v in given.values())
+    return columns.without(*names), number_blocks(time, groups, blocks.block)
 
 
 def class_labels(

@@ -1,7 +1,8 @@
 """MBCT as a scikit-learn estimator."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -9,26 +10,25 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.engine_fit import collect_features, fit_cells, fit_source
-from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
+from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
+from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
-from mbct.errors import DataError, ParameterError
+from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.bounds import BIN_SUMS, BinBounds, bin_of, bounds_of_cells, bounds_of_tree
+from mbct.model.bounds import BinBounds, bin_of
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.rules import Rule
 from mbct.model.trace import FitTrace
-from mbct.model.tree import CalibrationTree
-from mbct.progress import Advance, progress
-from mbct.stats.ranking import reorder_rate
+from mbct.progress import progress
 from mbct.training.cells import Cells, Level, build_cells
-from mbct.training.options import BoostingOptions
-from mbct.training.paper.trainer import PaperOptions, boost_cells
+from mbct.training.default import Constraints
+from mbct.training.paper.trainer import PaperOptions
 from mbct.training.presets import preset
-from mbct.training.trainer import Constraints, train_default
+from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells
 from mbct.validation import FloatArray
 
 _OVERRIDES = (
@@ -42,10 +42,9 @@ _OVERRIDES = (
     "min_category_rows",
     "n_folds",
     "max_relative_error",
+    "validate",
 )
 """Parameters handed to the preset under their own names."""
-_PAIRS_OF = 100_000
-"""Cells whose pairs tell the reorder rate."""
 
 
 class MBCTCalibrator(Calibrator):
@@ -103,6 +102,12 @@ class MBCTCalibrator(Calibrator):
         n_folds: int | None = None,
         alpha: float = 0.05,
         max_relative_error: float | None = None,
+        time: str | None = None,
+        groups: str | None = None,
+        block: BlockSize = "day",
+        gap: int = 0,
+        half_life: float | None = None,
+        validate: str | None = None,
         random_state: int = 0,
         n_threads: int | None = None,
         strategy: Strategy = "auto",
@@ -127,25 +132,50 @@ class MBCTCalibrator(Calibrator):
         self.n_folds = n_folds
         self.alpha = alpha
         self.max_relative_error = max_relative_error
+        self.time = time
+        self.groups = groups
+        self.block = block
+        self.gap = gap
+        self.half_life = half_life
+        self.validate = validate
         self.random_state = random_state
         self.n_threads = n_threads
         self.strategy = strategy
         self.positive = positive
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        y_prob: Any = None,
+        time: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Learn the calibration of ``X``'s score column from the labels ``y``.
 
         Beside frames and arrays, ``X`` may be anything that :func:`mbct.data.open_source` reads where it lies (a
         path, a DuckDB relation, a polars LazyFrame, a PySpark data frame); ``y`` then names the label column.
         """
-        if not is_lazy(X):
-            return super().fit(X, y, sample_weight, y_prob=y_prob)
-        fit_source(self, X, y, sample_weight, y_prob)
-        return self
+        blocks = self.block_columns(time, groups)
+        if is_lazy(X):
+            result, columns = fit_source(self, X, y, sample_weight, y_prob, blocks)
+            self._keep(result)
+            self._remember(result.model.score, columns, ClassLabels())
+            return self
+        return self.fit_data(
+            training_data(X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks)
+        )
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
         """Learn from cells, such as :func:`mbct.data.aggregation` or a store gives."""
-        fit_cells(self, cells, bins)
+        check_cells(self, cells, bins)
+        # Cells of one score are told apart by it: their order is that of their content already.
+        ordered = cells if cells.one_score else cells.canonical()
+        with progress("growing calibration trees") as advance:
+            self._keep(train_cells(ordered, bins, self.config(), advance))
+        self._remember(bins.names[0], list(bins.names), ClassLabels())
         return self
 
     @overload
@@ -178,23 +208,39 @@ class MBCTCalibrator(Calibrator):
         return self.model_.rules()
 
     def _fit(self, data: TrainingData) -> None:
-        chosen = preset(self.preset, self._overrides())
-        bins, cells = self._cells(self._unsampled(data) if self.preset == "paper" else data)
-        self.model_ = CalibrationEnsemble(data.score, chosen.link, bins, (), self.alpha)
-        self._grow(cells, chosen.growth)
+        config = self.config(data.blocks)
+        bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
+        with progress("growing calibration trees") as advance:
+            self._keep(train_cells(cells, bins, config, advance))
 
-    def _cells(self, data: TrainingData) -> tuple[FeatureBins, Cells]:
+    def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
+        """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
+        blocks = self.block_columns() if blocks is None else blocks
+        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # it checks the strings
+        options = replace(blocks.options, keep_all=self.features is not None)
+        resolved = preset(self.preset, self._overrides())
+        return TrainingConfig(resolved, constraints, options, self.alpha, self._threads())
+
+    def block_columns(self, time: Any = None, groups: Any = None) -> BlockColumns:
+        """Which rows belong together: as given to ``fit``, else as the parameters say."""
+        return BlockColumns(
+            self.time if time is None else time,
+            self.groups if groups is None else groups,
+            self.block,
+            self.gap,
+            self.half_life,
+        )
+
+    def binned_cells(self, data: TrainingData, config: TrainingConfig) -> tuple[FeatureBins, Cells]:
         """Bins of the columns, and the rows joined by their codes."""
-        chosen = preset(self.preset, self._overrides())
         data = data.counted()
         weight = None if np.all(data.weight == 1.0) else data.weight
-        names = self._feature_names(data.columns, data.score)
-        bins = fit_bins(
-            data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, chosen.binning
-        )
+        names = self.feature_columns(data.columns, data.score)
+        binning = config.preset.binning
+        bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, binning)
         codes = encode(data.columns, bins, data.y_prob)
-        level: Level = "auto" if isinstance(chosen.growth, PaperOptions) else "score"
-        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level)
+        level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
+        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
 
     def _unsampled(self, data: TrainingData) -> TrainingData:
         """Rows for the paper's trees: a kept negative stands for those that were left out."""
@@ -202,48 +248,38 @@ class MBCTCalibrator(Calibrator):
             return data
         return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
-    def _grow(self, cells: Cells, growth: PaperOptions | BoostingOptions) -> None:
-        """Fill the model with trees grown on cells."""
-        with progress("growing calibration trees") as advance:
-            if isinstance(growth, BoostingOptions):
-                self._grow_honestly(cells, growth, advance)
-            else:
-                trees, trace = boost_cells(cells, self.model_.bins.names, growth, self._threads())
-                self._keep_paper(trees, trace, lambda: np.array([getattr(cells.total, n) for n in BIN_SUMS]))
-        some = cells.select(np.arange(min(len(cells), _PAIRS_OF)))
-        before = some.sums.pred / some.sums.count
-        self.reorder_rate_ = reorder_rate(before, self.model_.calibrate_codes(some.codes, before))
-
-    def _grow_honestly(self, cells: Cells, growth: BoostingOptions, advance: Advance) -> None:
-        ordered, constraints = tuple(feature.ordered for feature in self.model_.bins), self._constraints()
-        grown = train_default(cells, ordered, growth, constraints, self._threads(), advance)
-        self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(grown.trees), grown.trace, grown.fidelity
-        self.bounds_ = bounds_of_cells(
-            self.model_, cells.codes, cells.per(grown.weight_per_row).sums, constraints.negative_sampling_rate
-        )
-
-    def _keep_paper(self, trees: tuple[CalibrationTree, ...], trace: FitTrace, total: Callable[[], FloatArray]) -> None:
-        """Take the paper's trees, whether they grew on cells or in an engine."""
-        self.model_, self.trace_, self.fidelity_ = self.model_.with_trees(trees), trace, 1.0
-        self.bounds_ = bounds_of_tree(self.model_, total, self.negative_sampling_rate)
-
-    def _constraints(self) -> Constraints:
-        return Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # Constraints checks the strings
+    def _keep(self, result: TrainingResult) -> None:
+        """Take over what training has found."""
+        self.model_, self.trace_, self.bounds_ = result.model, result.trace, result.bounds
+        self.fidelity_ = result.fidelity
+        self.excluded_features_ = list(result.excluded)
+        gain = result.held_out
+        self.held_out_gain_ = None if gain is None else gain.value
+        self.held_out_gain_error_ = None if gain is None else gain.standard_error
+        self.held_out_gain_by_fold_ = None if gain is None else list(gain.by_fold)
+        if result.reorder_rate is not None:
+            self.reorder_rate_ = result.reorder_rate
+        if result.excluded:
+            named = ", ".join(map(repr, result.excluded))
+            kept = "features that identify the time, kept because features=[…] names them"
+            left_out = (
+                "left out of the rules, because their values identify the time (name them in features=[…] to keep)"
+            )
+            warnings.warn(f"{kept if self.features is not None else left_out}: {named}", MBCTWarning, stacklevel=4)
 
     def _overrides(self) -> dict[str, Any]:
-        self._constraints()
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
         if self.preset == "paper":
             if self.rank_preservation != "free":
-                raise ParameterError(
-                    f"rank_preservation={self.rank_preservation!r} has no meaning with preset='paper'; leave it out"
-                )
+                value = self.rank_preservation
+                raise ParameterError(f"rank_preservation={value!r} has no meaning with preset='paper'; leave it out")
             return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
         return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
 
-    def _feature_names(self, columns: Columns, score_column: str) -> list[str]:
+    def feature_columns(self, columns: Columns, score_column: str) -> list[str]:
+        """Names of the columns that trees may split by."""
         if self.features is None:
             return [name for name in columns.names if name != score_column]
         if isinstance(self.features, str):
@@ -270,6 +306,10 @@ class MBCTCalibrator(Calibrator):
             "trace": self.trace_.to_dict(),
             "fidelity": self.fidelity_,
             "bounds": self.bounds_.to_dict(),
+            "held_out_gain": self.held_out_gain_,
+            "held_out_gain_error": self.held_out_gain_error_,
+            "held_out_gain_by_fold": self.held_out_gain_by_fold_,
+            "excluded_features": self.excluded_features_,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -277,3 +317,7 @@ class MBCTCalibrator(Calibrator):
         self.trace_ = FitTrace.from_dict(state["trace"])
         self.fidelity_ = float(state["fidelity"])
         self.bounds_ = BinBounds.from_dict(state["bounds"])
+        self.held_out_gain_ = state.get("held_out_gain")
+        self.held_out_gain_error_ = state.get("held_out_gain_error")
+        self.held_out_gain_by_fold_ = state.get("held_out_gain_by_fold")
+        self.excluded_features_ = list(state.get("excluded_features", []))

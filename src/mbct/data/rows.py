@@ -7,6 +7,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mbct.data.blocks import BlockColumns, time_key
 from mbct.data.columns import listing
 from mbct.data.expressions import number
 from mbct.data.source import LazySource
@@ -14,6 +15,8 @@ from mbct.errors import DataError
 
 P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
 """Columns of the prediction, the label and the weight."""
+TIME, GROUP = "__mbct_time", "__mbct_group"
+"""Columns that say which rows belong together, where some do."""
 
 
 def code_column(j: int) -> str:
@@ -36,7 +39,12 @@ class EngineRows:
 
 
 def training_rows(
-    source: LazySource, score_column: str, label: str, weight: str | None, features: Sequence[str]
+    source: LazySource,
+    score_column: str,
+    label: str,
+    weight: str | None,
+    features: Sequence[str],
+    blocks: BlockColumns | None = None,
 ) -> EngineRows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score_column, label, *([] if weight is None else [weight]), *features])
@@ -47,6 +55,10 @@ def training_rows(
     roles = {P: score_column, Y: label} | ({} if weight is None else {W: weight})
     one = [nw.lit(1.0).alias(W)] if weight is None else []
     kept = [nw.col(name) for name in features]
+    if blocks is not None and blocks.time is not None:
+        kept.append(time_key(blocks.time, schema[blocks.time], blocks.block).alias(TIME))
+    if blocks is not None and blocks.groups is not None:
+        kept.append(nw.col(blocks.groups).alias(GROUP))
     cautious = [number(name, schema[name]).alias(role) for role, name in roles.items()]
     rows = _checked(source.with_frame(source.frame.select(*cautious, *one, *kept)), score_column, label, weight)
     # No value is missing: what each query would do about NaN is left out from here on.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from mbct.data.aggregation import CellLevel, cells_of_rows, coded_rows, estimate_cells, rows_as_cells
 from mbct.data.binning import features_by_value, fit_bins_of_rows
+from mbct.data.blocks import BlockColumns
 from mbct.data.levels import EngineLevels
 from mbct.data.memory import Categorical
 from mbct.data.raw_groups import MOST_GROUPS, RawGroups
@@ -30,11 +31,11 @@ _WORTH_ESTIMATING = 1_000_000
 
 @dataclass(frozen=True)
 class Prepared:
-    """Bins, and what to grow on: cells, or rows in the engine with their mass and positives."""
+    """Bins, and what to train on: cells, or rows in the engine with their weight and positives."""
 
     bins: FeatureBins
-    grown_on: Cells | EngineLevels
-    mass: float
+    rows: Cells | EngineLevels
+    weight: float
     positives: float
 
 
@@ -50,6 +51,7 @@ def prepare(
     options: BinningOptions,
     strategy: Strategy,
     level_wise: bool,
+    blocks: BlockColumns | None = None,
     most_cells: int = MOST_CELLS,
 ) -> Iterator[Prepared]:
     """Check, bin and reduce the rows of ``source``.
@@ -61,7 +63,7 @@ def prepare(
         raise ParameterError(f"strategy={strategy!r} must be one of {', '.join(map(repr, get_args(Strategy)))}")
     if strategy == "level-wise" and not level_wise:
         raise ParameterError("strategy='level-wise' needs preset='paper' and its closed-form loss 'mvce'")
-    rows = training_rows(source, score_column, label, weight, features)
+    rows = training_rows(source, score_column, label, weight, features, blocks)
     refuse_one_class(rows)
     if level_wise and strategy != "level-wise" and options.score_binning == "width":
         by_value = features_by_value(rows, features, categorical)
@@ -77,7 +79,7 @@ def prepare(
             yield Prepared(bins, levels, rows.mass, rows.positives)
     else:
         with progress("summing rows by cell"):
-            cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level)
+            cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level, blocks)
         yield Prepared(bins, cells, rows.mass, rows.positives)
 
 

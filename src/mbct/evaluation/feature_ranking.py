@@ -80,10 +80,11 @@ def rank_features(
         random_state=random_state,
         n_threads=n_threads,
     )
-    bins, cells = calibrator._cells(data)
+    config = calibrator.config()
+    bins, cells = calibrator.binned_cells(data, config)
     ordered = tuple(feature.ordered for feature in bins)
     with progress("judging columns", len(bins)) as advance:
-        found = feature_gains(cells, ordered, calibrator._threads(), random_state, advance)
+        found = feature_gains(cells, ordered, config.n_threads, random_state, advance)
     advice = [
         RankedFeature(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)
     ]

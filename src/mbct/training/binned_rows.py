@@ -9,11 +9,13 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
+from mbct.training.blocks import BlockNumbers, BlockOptions, RowBlocks, row_blocks
 from mbct.training.cells import Cells
-from mbct.training.fold_split import split_into_folds
+from mbct.training.fold_split import CellParts, split_into_folds
 from mbct.validation import FloatArray
 
 RowNumbers = npt.NDArray[np.int32]
+NO_BLOCKS: BlockNumbers = np.empty(0, dtype=np.int32)
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class BinnedRows:
     """Codes, starting log-odds, weight, weighted positives and fold of rows, or of parts of cells.
 
     ``log_odds`` and ``label`` have a column for each class where there are many. ``usable`` numbers the features that
-    trees may split by; ``atomic``: what has one position is one row, whatever its weight.
+    trees may split by; ``atomic``: what has one position is one row, whatever its weight. ``blocks``: which rows belong
+    together, where they are not independent.
     """
 
     codes: CodeMatrix
@@ -33,13 +36,26 @@ class BinnedRows:
     ordered: npt.NDArray[np.bool_]
     usable: npt.NDArray[np.int64]
     atomic: bool = False
+    blocks: RowBlocks | None = None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return int(self.fold.max()) + 1
+
+    @property
+    def block_numbers(self) -> BlockNumbers:
+        """Block of each row; empty where rows are independent."""
+        return NO_BLOCKS if self.blocks is None else self.blocks.number
 
     def held_out_rows(self, fold: int) -> RowNumbers:
         """Rows that ``fold`` holds out and is evaluated on."""
         return np.flatnonzero(self.fold == fold).astype(np.int32)
 
     def train_rows(self, fold: int) -> RowNumbers:
-        """Rows that ``fold`` is fitted on: those of all others."""
+        """Rows that ``fold`` is fitted on: those of all others, but for blocks of time next to its own (``gap``)."""
+        if self.blocks is not None:
+            return np.flatnonzero(self.blocks.trained_on(fold)).astype(np.int32)
         return np.flatnonzero(self.fold != fold).astype(np.int32)
 
     @property
@@ -69,13 +85,25 @@ def duplicates_in(cells: Cells) -> Duplicates:
 
 
 def split_cells(
-    cells: Cells, ordered: tuple[bool, ...], usable: Sequence[int], n_folds: int, seed: int, *, atomic: bool = False
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    usable: Sequence[int],
+    n_folds: int,
+    seed: int,
+    *,
+    atomic: bool = False,
+    block_options: BlockOptions | None = None,
 ) -> BinnedRows:
-    """Split cells into folds, row by row or ``atomic``.
+    """Split cells into folds: by their blocks where they have some, else row by row or ``atomic``.
 
     A cell moves at the mean log-odds of its rows, which is exact for row-level cells.
     """
-    parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed, atomic=atomic)
+    if cells.block is not None:
+        blocks = row_blocks(cells.block, cells.sums.count, n_folds, seed, block_options or BlockOptions())
+        parts = CellParts(np.arange(len(cells)), blocks.fold[blocks.number], cells.sums.count, cells.sums.label)
+    else:
+        blocks = None
+        parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed, atomic=atomic)
     start = cells.sums.logit / cells.sums.count
     undivided = len(parts.cell) == len(cells)
     return BinnedRows(
@@ -88,6 +116,7 @@ def split_cells(
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
         atomic,
+        blocks,
     )
 
 

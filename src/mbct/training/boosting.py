@@ -10,6 +10,7 @@ import numpy as np
 from mbct.model.masks import stops_of_rows
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
 from mbct.training.grower import TreeOptions, frozen_tree, grow_tree, settle_rows
 from mbct.training.logit_recalibration import fit_recalibration
@@ -50,7 +51,7 @@ class FoldBoosting:
             rows, self.train_rows, features, self.log_odds, rows.label, self.gradient, self.tree_options, seed
         )
         step = rounded(tree.step * self.tree_options.rate)
-        sums = settle_rows(tree, step, self.gradient, rows.weight, rows.label, self.log_odds)
+        sums = settle_rows(tree, step, self.gradient, rows.weight, rows.label, self.log_odds, rows.block_numbers)
         self.trees.append(frozen_tree(tree, step, sums))
         held_out = self.held_out_rows
         node = stops_of_rows(rows.codes, held_out, tree.feature, tree.table_start, tree.table, rows.offset)
@@ -188,7 +189,8 @@ def best_ensembles(
     clearly ahead of the first trees.
     """
     weight = float(rows.weight.sum())
-    unmoved = (rows.log_odds,) * options.n_folds
+    n_folds, independent = rows.n_folds if rows.blocks is not None else options.n_folds, rows.blocks is None
+    unmoved = (rows.log_odds,) * n_folds
 
     def of_size(leaves: int, start: Offsets | None, *, cross_fitted: bool = True) -> CrossFittedBoosting[FoldBoosting]:
         tree_options = options.tree(leaves, weight, cross_fitted=cross_fitted)
@@ -196,14 +198,14 @@ def best_ensembles(
         folds = [FoldBoosting(rows, k, tree_options, options, z) for k, z in enumerate(log_odds)]
         return CrossFittedBoosting(folds, weight, options)
 
-    with fold_pool(n_threads, options.n_folds) as pool:
-        start = fit_recalibration(rows, options.n_folds, pool)
-        offsets = fit_value_offsets(rows, options.n_folds, pool)
+    with fold_pool(n_threads, n_folds) as pool:
+        start = fit_recalibration(rows, n_folds, pool) if independent else fit_block_recalibration(rows, pool)
+        offsets = fit_value_offsets(rows, n_folds, pool) if independent else None
         first = of_size(options.leaves[0], start)
         passed_over: list[CrossFittedBoosting[FoldBoosting]] = []
         if offsets is not None:
             # A score that misses the offsets has a flatter line than beside them, so it is recalibrated anew.
-            offsets = fit_recalibration(rows, options.n_folds, pool, offsets) or offsets
+            offsets = fit_recalibration(rows, n_folds, pool, offsets) or offsets
             first.run(pool, on_round, until=options.look_after(weight))
             ahead = held_out_gain(rows, first.held_out, offsets.held_out(rows))
             if ahead.value > OFFSETS_AHEAD * ahead.standard_error:

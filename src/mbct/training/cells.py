@@ -1,14 +1,16 @@
-"""Cells: sets of rows with equal codes and the sums that stand for them."""
+"""Cells: sets of rows with equal codes and the sums that stand for them; grouped where that saves much."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.stats.sums import Sums
-from mbct.training.grouping import estimate_distinct, group_rows, hash_rows, prediction_bits
+from mbct.training.grouping import estimate_distinct, group_rows, hash_rows, prediction_bits, with_blocks
 from mbct.validation import FloatArray
 
 _GONE = 1e-9
@@ -20,6 +22,8 @@ class Cells:
     """Codes (one row a cell, one column a feature), sums, and the fingerprint of the bins that made the codes.
 
     ``one_score`` says that the rows of every cell share one prediction, so that nothing was lost by joining them.
+    ``block`` numbers the block that each cell's rows belong to, such as a day or a person; None where rows are
+    independent.
     """
 
     codes: CodeMatrix
@@ -27,6 +31,7 @@ class Cells:
     n_codes: tuple[int, ...]
     fingerprint: str
     one_score: bool
+    block: npt.NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -43,13 +48,14 @@ class Cells:
         everything = (self, *others)
         codes = np.concatenate([cells.codes for cells in everything])
         sums = _concatenate([cells.sums for cells in everything])
-        return self._regrouped(codes, sums)
+        return self._regrouped(codes, sums, _blocks_of(everything))
 
     def subtract(self, other: Self) -> Self:
         """Take away rows that were merged in before."""
         self._require_same_bins(other)
         codes = np.concatenate([self.codes, other.codes])
-        left = self._regrouped(codes, _concatenate([self.sums, other.sums.scaled(-1.0)]))
+        sums = _concatenate([self.sums, other.sums.scaled(-1.0)])
+        left = self._regrouped(codes, sums, _blocks_of((self, other)))
         scale = float(self.sums.count.max(initial=1.0))
         if np.any(left.sums.count < -_GONE * scale):
             cell = int(left.sums.count.argmin())
@@ -66,7 +72,7 @@ class Cells:
         return replace(self, sums=self.sums.scaled(factor))
 
     def per(self, weight: float) -> Self:
-        """All sums divided by the weight that stands for one row; multiples of it become atomic numbers."""
+        """All sums divided by the weight that stands for one row; multiples of it become whole numbers."""
         return self if weight == 1.0 else replace(self, sums=self.sums.divided(weight))
 
     def moved(self, step: FloatArray | float) -> Self:
@@ -76,21 +82,24 @@ class Cells:
 
     def select(self, index: np.ndarray) -> Self:
         """The cells at ``index`` (numbers or a mask)."""
-        return type(self)(self.codes[index], self.sums.take(index), self.n_codes, self.fingerprint, self.one_score)
+        block = None if self.block is None else self.block[index]
+        sums = self.sums.take(index)
+        return type(self)(self.codes[index], sums, self.n_codes, self.fingerprint, self.one_score, block)
 
     def canonical(self) -> Self:
         """The same cells in the order of their content's hash, whatever order they came in."""
-        return self._regrouped(self.codes, self.sums)
+        return self._regrouped(self.codes, self.sums, self.block)
 
-    def _regrouped(self, codes: CodeMatrix, sums: Sums) -> Self:
+    def _regrouped(self, codes: CodeMatrix, sums: Sums, block: npt.NDArray[np.int32] | None) -> Self:
         score = sums.pred / np.where(sums.count == 0, 1.0, sums.count) if self.one_score else None
-        group, first = group_rows(codes, score)
+        group, first = group_rows(with_blocks(codes, block), score)
         return type(self)(
             np.ascontiguousarray(codes[first]),
             sums.grouped(group, len(first)),
             self.n_codes,
             self.fingerprint,
             self.one_score,
+            None if block is None else block[first],
         )
 
     def _require_same_bins(self, other: Self) -> None:
@@ -101,6 +110,13 @@ class Cells:
             )
         if other.one_score != self.one_score:
             raise DataError("row-level cells cannot be joined with aggregated ones: build both at the same level")
+        if (other.block is None) != (self.block is None):
+            raise DataError("cells with blocks cannot be joined with cells without: build both with time or groups")
+
+
+def _blocks_of(parts: Sequence[Cells]) -> npt.NDArray[np.int32] | None:
+    numbers = [part.block for part in parts if part.block is not None]
+    return np.concatenate(numbers) if numbers else None
 
 
 def _concatenate(parts: list[Sums]) -> Sums:
@@ -120,29 +136,47 @@ def build_cells(
     weight: FloatArray | None,
     bins: FeatureBins,
     level: Level = "auto",
+    block: npt.NDArray[np.int32] | None = None,
 ) -> Cells:
     """Cells of rows.
 
     ``level``: "cell" joins rows of equal codes (the paper's aggregation); "score" joins rows of equal codes and equal
     prediction, which loses nothing, and puts them into an order of their own; "row" joins none; "auto" is "cell"
-    where that at least halves the number and "row" elsewhere.
+    where that at least halves the number and "row" elsewhere. Rows of two blocks are never joined.
     """
     weight = np.ones(len(y_prob)) if weight is None else weight
     hashes = None
+    keys = with_blocks(codes, block)
     if level == "auto":
-        hashes = hash_rows(codes, prediction_bits(None))
+        hashes = hash_rows(keys, prediction_bits(None))
         level = "cell" if estimate_distinct(hashes) <= _WORTH_GROUPING * len(codes) else "row"
     if level == "row":
-        return Cells(codes, Sums.of_rows(y_prob, y_true, weight), bins.n_codes, bins.fingerprint, one_score=True)
+        sums = Sums.of_rows(y_prob, y_true, weight)
+        return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True, block=block)
     if level == "cell":
-        group, first = group_rows(codes, hashes=hashes)
+        group, first = group_rows(keys, hashes=hashes)
         sums = Sums.of_rows(y_prob, y_true, weight).grouped(group, len(first))
-        return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=False)
-    group, first = group_rows(codes, y_prob)
+        return _cells_of(codes, sums, first, bins, block, one_score=False)
+    group, first = group_rows(keys, y_prob)
     count = np.bincount(group, weight, len(first)).astype(np.float64)
     label = np.bincount(group, weight * y_true, len(first)).astype(np.float64)
     sums = sums_of_equal_scores(count, label, y_prob[first])
-    return Cells(np.ascontiguousarray(codes[first]), sums, bins.n_codes, bins.fingerprint, one_score=True)
+    return _cells_of(codes, sums, first, bins, block, one_score=True)
+
+
+def _cells_of(
+    codes: CodeMatrix,
+    sums: Sums,
+    first: npt.NDArray[np.int64],
+    bins: FeatureBins,
+    block: npt.NDArray[np.int32] | None,
+    *,
+    one_score: bool,
+) -> Cells:
+    """Cells that are described by one row of each."""
+    own_block = None if block is None else block[first]
+    codes = np.ascontiguousarray(codes[first])
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=one_score, block=own_block)
 
 
 def sums_of_equal_scores(count: FloatArray, label: FloatArray, y_prob: FloatArray) -> Sums:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from mbct.training.binned_rows import duplicates_in, split_cells
+from mbct.training.blocks import BlockOptions
 from mbct.training.boosting import best_ensembles
 from mbct.training.cells import Cells
 from mbct.training.evidence import Gain, held_out_gain
@@ -23,6 +24,7 @@ def feature_gains(
     n_threads: int,
     seed: int = 0,
     on_feature: Callable[[int], None] = lambda _: None,
+    block_options: BlockOptions | None = None,
 ) -> list[Gain]:
     """Gain of the score alone over the base, then of each other feature with the score over the score alone.
 
@@ -32,7 +34,9 @@ def feature_gains(
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
     duplicates = duplicates_in(cells)
     cells = cells.per(duplicates.per_row)
-    rows = split_cells(cells, ordered, (0,), options.n_folds, seed, atomic=not duplicates.uniform)
+    rows = split_cells(
+        cells, ordered, (0,), options.n_folds, seed, atomic=not duplicates.uniform, block_options=block_options
+    )
     alone = best_ensembles(rows, options, n_threads).best.held_out
     found = [held_out_gain(rows, rows.log_odds, alone)]
     on_feature(1)

@@ -4,7 +4,7 @@ Held-out rows decide the number of trees; where they show no significant gain th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,9 +13,17 @@ from mbct.model.trace import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, split_cells
+from mbct.training.blocks import BlockOptions, time_distances
 from mbct.training.boosting import Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
-from mbct.training.evidence import held_out_gain
+from mbct.training.evidence import (
+    IDENTIFIES_TIME,
+    SIGNIFICANT_GAIN,
+    SIGNIFICANT_TREES,
+    Gain,
+    held_out_gain,
+    significant_scale,
+)
 from mbct.training.leaf_values import with_sums
 from mbct.training.logit_recalibration import significant_fit
 from mbct.training.offsets import Offsets, offset_trees
@@ -32,11 +40,16 @@ Trees = tuple[CalibrationTree, ...]
 
 @dataclass(frozen=True)
 class CrossFittedModel:
-    """Trees of one split that hold the offsets, the trees grown after them, and the trace of what was tried."""
+    """Trees of one split that hold the offsets, the trees grown after them, and the trace of what was tried.
+
+    ``held_out``: the gain of the shrunken correction on held-out rows. ``excluded``: features that identify the time.
+    """
 
     offsets: Trees
     grown: Trees
     trace: FitTrace
+    held_out: Gain
+    excluded: tuple[int, ...] = ()
 
     @property
     def trees(self) -> Trees:
@@ -53,23 +66,74 @@ def fit_cross_fitted(
     usable: Sequence[int] | None = None,
     *,
     atomic: bool = False,
+    block_options: BlockOptions | None = None,
 ) -> CrossFittedModel:
     """The cross-fitted ensemble, averaged over folds; no tree where the held-out gain is not significant.
 
     Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
-    all by default. ``atomic``: a cell is one row, whatever its weight.
+    all by default. ``atomic``: a cell is one row, whatever its weight. Cells with blocks are split by them,
+    as ``block_options`` say, and the evidence is that of blocks.
     """
     if len(cells) > options.most_cells:
         cells = cells.select(np.arange(options.most_cells))
     features = range(len(ordered)) if usable is None else usable
-    rows = split_cells(cells, ordered, features, options.n_folds, options.seed, atomic=atomic)
+    block_options = block_options or BlockOptions()
+    rows = split_cells(
+        cells, ordered, features, options.n_folds, options.seed, atomic=atomic, block_options=block_options
+    )
+    if rows.blocks is not None:
+        return _fit_blocks(rows, cells, options, block_options, n_threads, on_round)
     found = best_ensembles(rows, options, n_threads, on_round)
-    shrinkage = held_out_gain(rows, rows.log_odds, found.best.held_out).shrinkage
+    gain = held_out_gain(rows, rows.log_odds, found.best.held_out)
+    if gain.shrinkage == 0.0:
+        return CrossFittedModel(_recalibration_alone(rows, cells), (), _trace(found), gain)
+    offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
+    return CrossFittedModel(offsets, grown, _trace(found), gain)
+
+
+def _fit_blocks(
+    rows: BinnedRows,
+    cells: Cells,
+    options: BoostingOptions,
+    block_options: BlockOptions,
+    n_threads: int,
+    on_round: OnRound,
+) -> CrossFittedModel:
+    """The ensemble of cells with blocks: offsets have been shrunk before, trees are by their scale."""
+    excluded = _identifying_time(rows, cells.n_codes) if block_options.kind == "time" else ()
+    if not block_options.keep_all:
+        rows = replace(rows, usable=np.setdiff1d(rows.usable, excluded))
+    found = best_ensembles(rows, options, n_threads, on_round)
+    before = rows.log_odds if found.start is None else found.start.held_out(rows)
+    shrinkage = _tree_shrinkage(rows, before, found.best.held_out)
+    after = before + shrinkage * (found.best.held_out - before)
+    gain = held_out_gain(rows, rows.log_odds, after)
+    if shrinkage > 0.0:
+        offsets, grown = _mean_of_folds(found, 1.0, shrinkage, rows, cells, options)
+    else:
+        grown = ()
+        line = () if found.start is None else _offsets_on_all(found.start, 1.0, rows, ())
+        offsets = tuple(with_sums(cells, line))
+    return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
+
+
+def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
+    """Share of the trees' correction to keep: 0 unless both its gain and its scale are significant."""
+    gain = held_out_gain(rows, before, held_out)
+    if gain.value <= SIGNIFICANT_GAIN * gain.standard_error:
+        return 0.0
+    return significant_scale(rows, before, held_out, SIGNIFICANT_TREES)
+
+
+def _identifying_time(rows: BinnedRows, n_codes: tuple[int, ...]) -> tuple[int, ...]:
+    """Features, but the score, whose distribution differs between the stretches of time."""
+    distance = time_distances(rows.codes, rows.weight, rows.fold, n_codes)
+    return tuple(int(j) for j in rows.usable if j > 0 and distance[j] > IDENTIFIES_TIME)
+
+
+def _trace(found: Ensembles) -> FitTrace:
     rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
-    trace = FitTrace("log loss, held out", (), rounds)
-    if shrinkage == 0.0:
-        return CrossFittedModel(_recalibration_alone(rows, cells), (), trace)
-    return _mean_of_folds(found, shrinkage, rows, cells, options, trace)
+    return FitTrace("log loss, held out", (), rounds)
 
 
 def _recalibration_alone(rows: BinnedRows, cells: Cells) -> Trees:
@@ -81,28 +145,34 @@ def _recalibration_alone(rows: BinnedRows, cells: Cells) -> Trees:
 
 
 def _mean_of_folds(
-    found: Ensembles, shrinkage: float, rows: BinnedRows, cells: Cells, options: BoostingOptions, trace: FitTrace
-) -> CrossFittedModel:
-    """The mean of the folds' log-odds, with the first tree moved so that the mean prediction is that of the folds.
+    found: Ensembles,
+    offset_shrinkage: float,
+    shrinkage: float,
+    rows: BinnedRows,
+    cells: Cells,
+    options: BoostingOptions,
+) -> tuple[Trees, Trees]:
+    """Offsets and trees of the mean of the folds' log-odds, moved so that the mean prediction is that of the folds.
 
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels.
     """
-    best, factor = found.best, shrinkage / options.n_folds
+    n_folds = len(found.best.folds)
+    best, factor = found.best, shrinkage / n_folds
     n_trees = options.trees_of_mean(best.n_trees, best.n_rounds)
     folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
     grown = tuple(tree for trees in folds for tree in trees)
-    offsets = _offsets_on_all(found.start, shrinkage, rows, grown) if found.start is not None else ()
+    offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
     codes = rows.codes[:_RECENTRE_ON]
-    steps = np.array([options.n_folds * summed_steps(trees, codes, rows.n_codes) for trees in folds])
+    steps = np.array([n_folds * summed_steps(trees, codes, rows.n_codes) for trees in folds])
     if found.start is not None:
         for fold, step in enumerate(steps):
-            step += shrinkage * found.start.step_of(fold, codes, rows.offset)
+            step += offset_shrinkage * found.start.step_of(fold, codes, rows.offset)
     total = summed_steps(offsets + grown, codes, rows.n_codes)
     centre = _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
     if offsets:
-        return CrossFittedModel(tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown, trace)
-    return CrossFittedModel((), (grown[0].shifted(centre), *grown[1:]), trace)
+        return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
+    return (), (grown[0].shifted(centre), *grown[1:])
 
 
 def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown: Trees) -> Trees:

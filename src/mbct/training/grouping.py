@@ -86,6 +86,16 @@ def _number_groups(
     return first[:n_groups].copy()
 
 
+def with_blocks(codes: CodeMatrix, block: npt.NDArray[np.int32] | None) -> CodeMatrix:
+    """The codes with each row's block beside them, digit by digit, so that rows of two blocks are never equal."""
+    if block is None:
+        return codes
+    base = int(np.iinfo(codes.dtype).max) + 1
+    n_digits = max(1, int(np.ceil(np.log(float(block.max(initial=0)) + 1.5) / np.log(base))))
+    digits = [(block // base**power % base).astype(codes.dtype) for power in range(n_digits)]
+    return np.column_stack([codes, *digits])
+
+
 def group_rows(
     codes: CodeMatrix, y_prob: npt.NDArray[np.float64] | None = None, hashes: npt.NDArray[np.uint64] | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

@@ -9,6 +9,8 @@ from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
 from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks
+from mbct.training.blocks import BlockNumbers
 from mbct.training.histogram import GradientArray, add_rows, gradients, subtract
 from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
 from mbct.validation import FloatArray
@@ -52,7 +54,10 @@ class _Nodes(NamedTuple):
 
 
 class GrownTree(NamedTuple):
-    """A grown tree's arrays and the rows, with each node's range among them."""
+    """A grown tree's arrays and the rows, with each node's range among them.
+
+    ``intercept`` of each block that was taken out of the gradients; empty where rows are independent.
+    """
 
     feature: IntArray
     table_start: npt.NDArray[np.int64]
@@ -61,6 +66,7 @@ class GrownTree(NamedTuple):
     rows: npt.NDArray[np.int32]
     begin: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
+    intercept: FloatArray
 
 
 @kernel
@@ -205,10 +211,19 @@ def grow_tree(
 ) -> GrownTree:
     """Grow one tree on some rows at their current log-odds, by the chosen features; ``gradient`` is overwritten.
 
-    Fold growth, joint growth of many classes and distillation all come here.
+    Fold growth, joint growth of many classes and distillation all come here. The two halves that rank splits are
+    halves of the rows, or of the blocks where rows belong to some.
     """
-    gradients(train_rows, log_odds, rows.weight, label, seed, options.cross_fitted, rows.atomic, gradient)
-    return _grow(rows.codes, gradient, train_rows, rows.offset, rows.ordered, features, options)
+    blocks = rows.blocks
+    intercept = NO_INTERCEPTS
+    if blocks is None:
+        gradients(train_rows, log_odds, rows.weight, label, seed, options.cross_fitted, rows.atomic, gradient)
+    else:
+        half = (np.random.default_rng(seed).permutation(len(blocks)) % 2).astype(np.uint8)
+        half *= options.cross_fitted
+        intercept = gradients_within_blocks(train_rows, log_odds, rows.weight, label, blocks.number, half, gradient)
+    grown = _grow(rows.codes, gradient, train_rows, rows.offset, rows.ordered, features, options)
+    return grown._replace(intercept=intercept)
 
 
 @kernel
@@ -293,6 +308,7 @@ def _freeze(nodes: _Nodes, n_nodes: int, rows: npt.NDArray[np.int32], offset: np
         rows,
         nodes.begin[:n_nodes].copy(),
         nodes.end[:n_nodes].copy(),
+        np.empty(0),
     )
 
 
@@ -304,10 +320,11 @@ def settle_rows(
     weight: FloatArray,
     label: FloatArray,
     log_odds: FloatArray,
+    block: BlockNumbers,
 ) -> FloatArray:
     """Move the rows a tree was grown on by their leaf's step; returns count, label and prediction sums of each node.
 
-    Σq needs no logarithm: it is Σy − G.
+    Σq needs no logarithm: it is Σy − G, to which what was taken out of G for the row's block comes back.
     """
     n_nodes = len(tree.feature)
     sums = np.zeros((n_nodes, 3))
@@ -321,6 +338,8 @@ def settle_rows(
                 total += weight[i]
                 positives += label[i]
                 predicted += label[i] - gradient[i, 0] - gradient[i, 2]
+                if len(tree.intercept) > 0:
+                    predicted -= (gradient[i, 1] + gradient[i, 3]) * tree.intercept[block[i]]
                 log_odds[i] += step[node]
             sums[node, 0], sums[node, 1], sums[node, 2] = total, positives, predicted
         else:

@@ -2,7 +2,7 @@
 
 q_k = softmax_k(log p_k + S_k). Against all other classes together class k has the log-odds
 z_k − log Σ_{j≠k} exp(z_j), so its tree is grown by the very kernels that two classes use. Folds, their mean and the
-shrinkage are those of :mod:`mbct.training.trainer`.
+shrinkage are those of :mod:`mbct.training.fold_mean`.
 """
 
 import numpy as np
@@ -75,7 +75,7 @@ class JointFold:
         log_odds = _against_the_rest(self.log_odds, k)
         tree = grow_tree(rows, self.train_rows, features, log_odds, positive, self.gradient, options, seed)
         step = tree.step * options.rate
-        sums = settle_rows(tree, step, self.gradient, rows.weight, positive, log_odds)
+        sums = settle_rows(tree, step, self.gradient, rows.weight, positive, log_odds, rows.block_numbers)
         self.trees[k].append(frozen_tree(tree, step, sums))
         moved[:, k] += step[terminal_nodes(self.trees[k][-1], rows.codes, rows.offset)]
 

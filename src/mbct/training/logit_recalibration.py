@@ -17,7 +17,7 @@ from mbct.training.evidence import RECALIBRATION_CHI2
 from mbct.training.offsets import DECIMALS, Offsets
 from mbct.validation import FloatArray
 
-_SCORE = 0
+SCORE = 0
 """Number of the feature that holds the score's bins."""
 _NEWTON_STEPS = 12
 _SMALL = 1e-10
@@ -35,36 +35,36 @@ class SignificantFit:
 
 def fit_recalibration(rows: BinnedRows, n_folds: int, pool: Executor, start: Offsets | None = None) -> Offsets | None:
     """The folds' recalibrations after ``start``, fitted on the other folds; None where held-out rows do not gain."""
-    if _SCORE not in rows.usable:
+    if SCORE not in rows.usable:
         return None
-    scores = _standardized_scores(rows)
+    scores = standardized_scores(rows)
     starts = (rows.log_odds,) * n_folds if start is None else start.log_odds
     steps = tuple(pool.map(lambda k: _fitted_steps(rows, scores, rows.train_rows(k), starts[k]), range(n_folds)))
     log_odds = tuple(_after(rows, z, step) for z, step in zip(starts, steps, strict=True))
     if rows.held_out_loss(log_odds) >= rows.held_out_loss(starts):
         return None
-    found = Offsets((_SCORE,), steps, (0.0,) * n_folds, log_odds)
+    found = Offsets((SCORE,), steps, (0.0,) * n_folds, log_odds)
     return found if start is None else start.and_then(found)
 
 
 def significant_fit(rows: BinnedRows) -> SignificantFit | None:
     """The recalibration of all rows where a likelihood-ratio test finds it significant."""
-    if _SCORE not in rows.usable:
+    if SCORE not in rows.usable:
         return None
     every, start = rows.all_rows, rows.log_odds
-    steps = _fitted_steps(rows, _standardized_scores(rows), every, start)
+    steps = _fitted_steps(rows, standardized_scores(rows), every, start)
     gained = rows.loss(every, start) - rows.loss(every, _after(rows, start, steps))
     return None if 2.0 * gained < RECALIBRATION_CHI2 else SignificantFit(steps, 1.0 - 1.0 / gained)
 
 
 def _after(rows: BinnedRows, log_odds: FloatArray, steps: FloatArray) -> FloatArray:
     """Log-odds moved by the step of each row's bin of the score, the first feature."""
-    return np.asarray(log_odds + steps[rows.codes[:, _SCORE]])
+    return np.asarray(log_odds + steps[rows.codes[:, SCORE]])
 
 
-def _standardized_scores(rows: BinnedRows) -> FloatArray:
+def standardized_scores(rows: BinnedRows) -> FloatArray:
     """Mean log-odds of each bin of the score, scaled to mean 0 and standard deviation 1 over all rows."""
-    code, n_codes = rows.codes[:, _SCORE], int(rows.offset[_SCORE + 1])
+    code, n_codes = rows.codes[:, SCORE], int(rows.offset[SCORE + 1])
     weight = np.bincount(code, rows.weight, n_codes)
     mean = np.bincount(code, rows.weight * rows.log_odds, n_codes) / np.maximum(weight, 1e-300)
     seen = weight > 0.0
@@ -82,7 +82,7 @@ def _fitted_steps(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers, 
     shift = slope = 0.0
     for _ in range(_NEWTON_STEPS):
         step = shift + slope * scores
-        g, gx, h, hx, hxx = _line_sums(train_rows, rows.codes, log_odds, rows.weight, rows.label, scores, step)
+        g, gx, h, hx, hxx = line_sums(train_rows, rows.codes, log_odds, rows.weight, rows.label, scores, step)
         curvature = np.array([[h + _RIDGE, hx], [hx, hxx + _RIDGE]])
         change = np.linalg.solve(curvature, np.array([g - _RIDGE * shift, gx - _RIDGE * slope]))
         # A step of more than one in log-odds at once may overshoot where the sigmoid is flat.
@@ -96,7 +96,7 @@ def _fitted_steps(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers, 
 
 
 @kernel
-def _line_sums(
+def line_sums(
     rows: RowNumbers,
     codes: npt.NDArray[np.uint8],
     log_odds: FloatArray,

@@ -1,193 +1,117 @@
-"""The default preset from cells to the trees that are shipped: cross-fitting, rank preservation, sampling and size."""
+"""From cells and a configuration to a frozen model with all that is known of it: the entry to the algorithm."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from mbct.errors import ParameterError
-from mbct.model.bins import CodeMatrix
-from mbct.model.masks import summed_steps
+from mbct.model.bins import FeatureBins
+from mbct.model.bounds import BIN_SUMS, BinBounds, bounds_of_cells, bounds_of_tree
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.trace import FitTrace
-from mbct.model.tree import CalibrationTree, rounded
-from mbct.stats.logodds import log_loss_of_logodds
-from mbct.training.binned_rows import duplicates_in
+from mbct.stats.ranking import reorder_rate
+from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DistillationOptions, distill, is_compact, smaller_than
-from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
-from mbct.training.monotone_step import monotone_tree
-from mbct.training.offsets import strongest
+from mbct.training.default import Constraints, train_default
+from mbct.training.evidence import Gain
 from mbct.training.options import BoostingOptions
+from mbct.training.paper.histogram import COUNT, LABEL, PRED
+from mbct.training.paper.levelwise import LevelSource
+from mbct.training.paper.trainer import PaperOptions, boost, boost_cells, boost_validated
+from mbct.training.presets import Preset
 from mbct.validation import FloatArray
 
-RankPreservation = Literal["free", "within-bin", "preserve"]
-ModelSize = Literal["auto", "full", "compact"]
+_PAIRS_OF = 100_000
+"""Cells whose pairs tell the reorder rate."""
 
 
 @dataclass(frozen=True)
-class Constraints:
-    """What the model must satisfy beside being accurate.
+class TrainingConfig:
+    """A resolved preset, constraints on the model, how blocks become folds, the level of bounds, and threads."""
 
-    ``rank_preservation``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or
-    "preserve" (all rows do). ``negative_sampling_rate``: share of the negatives that the data still hold.
-    """
-
-    model_size: ModelSize = "auto"
-    rank_preservation: RankPreservation = "free"
-    negative_sampling_rate: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, choices in (
-            ("model_size", get_args(ModelSize)),
-            ("rank_preservation", get_args(RankPreservation)),
-        ):
-            if getattr(self, name) not in choices:
-                raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
-        if not 0.0 < self.negative_sampling_rate <= 1.0:
-            raise ParameterError(
-                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: "
-                "the share of negatives kept"
-            )
-
-
-@dataclass(frozen=True)
-class TrainedTrees:
-    """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
-
-    ``weight_per_row``: the weight that stands for one row. The sums of the trees are divided by it, so that bounds
-    count rows.
-    """
-
-    trees: tuple[CalibrationTree, ...]
-    trace: FitTrace
-    fidelity: float
-    weight_per_row: float = 1.0
-
-
-def train_default(
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    options: BoostingOptions,
-    constraints: Constraints,
-    n_threads: int,
-    advance: Callable[[int], None] = lambda _: None,
-) -> TrainedTrees:
-    """Train the default preset on cells in canonical order; weights are scaled so that they count rows."""
-    duplicates = duplicates_in(cells)
-    cells = cells.per(duplicates.per_row)
-    shift = _sampling_shift(cells, constraints.negative_sampling_rate)
-    start = cells.moved(shift) if shift else cells
-    trainer = _Trainer(ordered, options, constraints.model_size, n_threads, advance, atomic=not duplicates.uniform)
-    if constraints.rank_preservation == "free":
-        trained = trainer.train(start, range(len(ordered)))
-    else:
-        trained = _train_monotone(trainer, start, constraints.rank_preservation)
-    constant = shift + float(np.log(constraints.negative_sampling_rate))
-    trees = trained.trees if constant == 0.0 else _moved(trained.trees, constant, start)
-    return replace(trained, trees=trees, weight_per_row=duplicates.per_row)
-
-
-@dataclass(frozen=True)
-class _Trainer:
-    """Cross-fitted training on some of the features, then distillation."""
-
-    ordered: tuple[bool, ...]
-    options: BoostingOptions
-    model_size: ModelSize
+    preset: Preset
+    constraints: Constraints
+    block_options: BlockOptions
+    alpha: float
     n_threads: int
-    advance: Callable[[int], None]
-    atomic: bool
 
-    def train(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> TrainedTrees:
-        """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
-        advance = self.advance
-        model = fit_cross_fitted(
-            cells, self.ordered, self.options, self.n_threads, lambda _: advance(1), usable, atomic=self.atomic
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The frozen model, how it was grown, and what was measured on the way.
+
+    ``fidelity``: share of the full ensemble's correction that the model keeps. ``held_out``: the gain on held-out rows;
+    None for the paper's trees, which hold out nothing. ``excluded``: features left out because they identify the time.
+    ``reorder_rate``: share of row pairs that change rank; None where the rows stayed in their engine.
+    """
+
+    model: CalibrationEnsemble
+    trace: FitTrace
+    bounds: BinBounds
+    fidelity: float = 1.0
+    held_out: Gain | None = None
+    excluded: tuple[str, ...] = ()
+    reorder_rate: float | None = None
+
+
+def train_cells(
+    cells: Cells, bins: FeatureBins, config: TrainingConfig, advance: Callable[[int], None] = lambda _: None
+) -> TrainingResult:
+    """Train on cells in memory; those of preset "default" must be in canonical order."""
+    empty = CalibrationEnsemble(bins.names[0], config.preset.link, bins, (), config.alpha)
+    growth, rate = config.preset.growth, config.constraints.negative_sampling_rate
+    if isinstance(growth, PaperOptions):
+        grow = boost_cells if growth.validate is None else boost_validated
+        trees, trace = grow(cells, bins.names, growth, config.n_threads, config.block_options)
+        result = _paper_result(
+            empty.with_trees(trees), trace, lambda: np.array([getattr(cells.total, n) for n in BIN_SUMS]), rate
         )
-        size = "full" if self.model_size == "auto" and not self.options.distilled else self.model_size
-        trees, fidelity = distill_ensemble(model, cells, self.ordered, size, advance, usable, spare_trees)
-        return TrainedTrees(trees, model.trace, fidelity)
+    else:
+        result = _train_default(cells, empty, growth, config, advance)
+    some = cells.select(np.arange(min(len(cells), _PAIRS_OF)))
+    before = some.sums.pred / some.sums.count
+    changed = reorder_rate(before, result.model.calibrate_codes(some.codes, before))
+    return TrainingResult(**{**vars(result), "reorder_rate": changed})
 
 
-def distill_ensemble(
-    model: CrossFittedModel,
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    model_size: ModelSize,
-    advance: Callable[[int], None] = lambda _: None,
-    usable: Sequence[int] | None = None,
-    spare_trees: int = 0,
-) -> tuple[tuple[CalibrationTree, ...], float]:
-    """The ensemble compressed as ``model_size`` asks, and the share of its correction that is kept.
-
-    Offsets are few trees already and stay as they are; a compact model keeps the strongest of them.
-    """
-    options = _distillation(model, model_size, spare_trees)
-    if options is None:
-        return model.trees, 1.0
-    kept = model.offsets
-    if model_size == "compact":
-        most = options.stages[-1]
-        kept = strongest(model.offsets, most // 2, options.growth.max_leaves)
-        options = replace(options, stages=(most - len(kept),))
-
-    def total_step(codes: CodeMatrix) -> FloatArray:
-        return summed_steps(model.trees, codes, cells.n_codes)
-
-    distilled = distill(cells, ordered, total_step, options, advance, usable, kept)
-    if distilled.fidelity >= options.least_fidelity:
-        return distilled.trees, distilled.fidelity
-    return model.trees, 1.0
-
-
-def _distillation(model: CrossFittedModel, model_size: ModelSize, spare_trees: int) -> DistillationOptions | None:
-    """How to compress an ensemble; None keeps it as it is."""
-    most = COMPACT.stages[-1] - spare_trees
-    if model_size == "full" or not model.trees:
-        return None
-    if model_size == "compact":
-        return None if is_compact(model.trees, most) else replace(COMPACT, stages=(most,))
-    return None if len(model.grown) <= most else smaller_than(sum(len(tree.leaves) for tree in model.grown))
-
-
-def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:
-    """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
-    full = replace(trainer, model_size="full")
-    alone = full.train(cells, (0,))
-    first = monotone_tree(cells, alone.trees) if alone.trees else None
-    trees = () if first is None else (first,)
-    if rank_preservation == "preserve" or len(trainer.ordered) < 2:
-        return TrainedTrees(trees, alone.trace, 1.0)
-    others = trainer.train(
-        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(trainer.ordered)), len(trees)
+def train_in_engine(
+    source: LevelSource, bins: FeatureBins, config: TrainingConfig, weight: float, positives: float
+) -> TrainingResult:
+    """Train the paper's trees on rows that stay in their engine, which sums them once for each level of a tree."""
+    growth = config.preset.growth
+    if not isinstance(growth, PaperOptions):
+        raise TypeError("only the paper's trees grow on rows that stay in the engine")
+    trees, trace = boost(source, bins.names, growth, growth.growth(weight, positives))
+    model = CalibrationEnsemble(bins.names[0], config.preset.link, bins, trees, config.alpha)
+    return _paper_result(
+        model, trace, lambda: _total(source, bins.n_codes[0]), config.constraints.negative_sampling_rate
     )
-    rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
-    return TrainedTrees(trees + others.trees, replace(alone.trace, rounds=rounds), others.fidelity)
 
 
-def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
-    """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
+def _train_default(
+    cells: Cells,
+    empty: CalibrationEnsemble,
+    options: BoostingOptions,
+    config: TrainingConfig,
+    advance: Callable[[int], None],
+) -> TrainingResult:
+    bins, constraints = empty.bins, config.constraints
+    ordered = tuple(feature.ordered for feature in bins)
+    trained = train_default(cells, ordered, options, constraints, config.n_threads, advance, config.block_options)
+    model = empty.with_trees(trained.trees)
+    sums = cells.per(trained.weight_per_row).sums
+    bounds = bounds_of_cells(model, cells.codes, sums, constraints.negative_sampling_rate)
+    excluded = tuple(bins.names[j] for j in trained.excluded)
+    return TrainingResult(model, trained.trace, bounds, trained.fidelity, trained.held_out, excluded)
 
-    Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
-    """
-    if negative_sampling_rate == 1.0:
-        return 0.0
-    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
-    shift = -float(np.log(negative_sampling_rate))
 
-    def loss(moved: float) -> float:
-        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
-
-    return shift if loss(shift) < loss(0.0) else 0.0
+def _paper_result(
+    model: CalibrationEnsemble, trace: FitTrace, total: Callable[[], FloatArray], rate: float
+) -> TrainingResult:
+    return TrainingResult(model, trace, bounds_of_tree(model, total, rate))
 
 
-def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
-    """The trees with a constant added to every prediction's log-odds, by the first of them."""
-    if trees:
-        return (trees[0].shifted(constant), *trees[1:])
-    total = cells.total
-    count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
-    leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
-    step = rounded(np.array([constant]))
-    return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)
+def _total(source: LevelSource, n_codes: int) -> FloatArray:
+    """Count, label and prediction of all rows: the sums over any one feature's codes."""
+    total = source.level_sums([0])[0, :n_codes].sum(axis=0)
+    return np.asarray(total[[COUNT, LABEL, PRED]], dtype=np.float64)

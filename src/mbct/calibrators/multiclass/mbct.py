@@ -95,7 +95,7 @@ class MulticlassCalibrator(ManyScores):
         self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
         with progress("growing calibration trees") as advance:
             joint = self._joint_rows(rows, code, weight, chosen.growth)
-            self.trees_ = boost_joint(joint, chosen.growth, self._one()._threads(), lambda _: advance(1))
+            self.trees_ = boost_joint(joint, chosen.growth, self._one().config().n_threads, lambda _: advance(1))
 
     def _fit_bins(
         self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: BinningOptions
@@ -106,7 +106,7 @@ class MulticlassCalibrator(ManyScores):
         first, *features = fit_bins(
             rows.columns,
             _score_name(0),
-            self._one()._feature_names(rows.columns, _score_name(0)),
+            self._one().feature_columns(rows.columns, _score_name(0)),
             first_score,
             (code == commonest).astype(np.float64),
             weight,

@@ -1,0 +1,170 @@
+"""From times and groups to numbered blocks: which rows belong together, in the order of time where there is one."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from narwhals.stable.v2.dtypes import DType
+
+from mbct.data.columns import factorize
+from mbct.errors import DataError, ParameterError
+from mbct.model.encoding import category_key
+from mbct.training.blocks import BlockNumbers, BlockOptions
+
+BlockSize = Literal["day", "week", "hour"] | int
+"""Length of a block of time, or a number of equal stretches."""
+
+_MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000}
+_MONDAY = 4 * _MICROSECONDS["day"]
+"""1 January 1970 was a Thursday, weeks begin on Monday: that is four days after it."""
+_MOST_BLOCKS = 10_000
+_STRETCHES = 1_000
+"""More than 10,000 distinct integers are no numbers of days: they are cut into so many equal stretches."""
+
+
+@dataclass(frozen=True)
+class BlockColumns:
+    """Columns or arrays that say which rows belong together, and how blocks of time become folds."""
+
+    time: Any = None
+    groups: Any = None
+    block: BlockSize = "day"
+    gap: int = 0
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.block, int | np.integer) and not isinstance(self.block, bool)
+        if not (self.block in _MICROSECONDS if isinstance(self.block, str) else is_number and self.block >= 2):
+            raise ParameterError(f"block={self.block!r} must be 'day', 'week', 'hour' or a number of stretches from 2")
+        if self.time is None and (self.gap or self.half_life is not None):
+            raise ParameterError("gap and half_life are measured in blocks of time: pass time=… as well")
+
+    @property
+    def given(self) -> bool:
+        """Whether rows belong to blocks at all."""
+        return self.time is not None or self.groups is not None
+
+    @property
+    def options(self) -> BlockOptions:
+        """How the blocks become folds; those of cells that were summed by day are in time."""
+        kind: Literal["time", "groups"] = "groups" if self.time is None and self.groups is not None else "time"
+        return BlockOptions(kind, int(self.gap), self.half_life)
+
+
+def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumbers:
+    """Block of each row, numbered from 0 in the order of time, or of the groups' names.
+
+    ``time`` and ``groups`` are columns or arrays. With both, a block is a group, at the time of its middle row: a group
+    is never split, and groups follow one another in time.
+    """
+    moments = None if time is None else _blocks_of_time(time, block)
+    if groups is None:
+        if moments is None:
+            raise ParameterError("pass time or groups")
+        return _numbered(moments, "time")
+    values, position = factorize(groups if isinstance(groups, nw.Series) else np.asarray(groups))
+    keys = [category_key(value) for value in values]
+    if None in keys:
+        missing = int(np.sum(np.array([key is None for key in keys])[position]))
+        raise DataError(f"the group is missing in {missing:,} rows: give every row a group, or drop these rows")
+    names, of_value = np.unique(np.array(keys, dtype=object), return_inverse=True)
+    group = of_value[position]
+    if moments is None:
+        return _numbered(group, "groups")
+    order = np.lexsort((moments, group))
+    starts = np.searchsorted(group[order], np.arange(len(names)))
+    middle = moments[order][(starts + np.append(starts[1:], len(group))) // 2]
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[np.lexsort((np.arange(len(names)), middle))] = np.arange(len(names))
+    return _numbered(rank[group], "groups")
+
+
+def time_key(name: str, dtype: DType, block: BlockSize) -> nw.Expr:
+    """A column of time in an engine, cut off to days or hours, so that rows group by it; others are as they are."""
+    if not isinstance(dtype, nw.Datetime) or dtype.time_zone is not None:
+        return nw.col(name)
+    return nw.col(name).dt.truncate("1d" if block in ("day", "week") else "1h")
+
+
+def _numbered(blocks: npt.NDArray[Any], kind: str) -> BlockNumbers:
+    values, number = np.unique(blocks, return_inverse=True)
+    if len(values) < 2:
+        raise DataError(
+            f"all {len(blocks):,} rows belong to one block of {kind}: at least two are needed, one to fit on and "
+            "one to evaluate on; take shorter blocks (block='hour'), or leave the argument out"
+        )
+    return np.asarray(number, dtype=np.int32)
+
+
+def _blocks_of_time(column: Any, block: BlockSize) -> npt.NDArray[np.int64]:
+    """Number of the day, week, hour or stretch of each row; integers are numbers of blocks already."""
+    values = _ticks(column)
+    if values.dtype.kind == "M":
+        ticks = values.astype(np.int64)
+        if isinstance(block, str):
+            return np.asarray((ticks - (_MONDAY if block == "week" else 0)) // _MICROSECONDS[block])
+        return _stretches(ticks, block)
+    if not isinstance(block, str):
+        return _stretches(values, block)
+    return _stretches(values, _STRETCHES) if len(np.unique(values)) > _MOST_BLOCKS else values
+
+
+def _stretches(ticks: npt.NDArray[np.int64], n_stretches: int) -> npt.NDArray[np.int64]:
+    """Equal stretches between the first and the last."""
+    first, last = int(ticks.min()), int(ticks.max())
+    return np.minimum((ticks - first) * n_stretches // max(last - first, 1), n_stretches - 1)
+
+
+def _ticks(column: Any) -> npt.NDArray[Any]:
+    """Integers as int64, dates and timestamps as datetime64 in microseconds of UTC."""
+    if isinstance(column, nw.Series):
+        column = _series_ticks(column)
+    array = np.asarray(column)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    if array.dtype.kind == "f" and np.all(np.isnan(array) | (array == np.rint(array))):
+        _refuse_missing(np.isnan(array))
+        return array.astype(np.int64)
+    if array.dtype.kind == "M":
+        _refuse_missing(np.isnat(array))
+        return array.astype("datetime64[us]")
+    if array.dtype.kind not in "OUST":
+        raise DataError(f"the time must be dates, timestamps or whole numbers, not {array.dtype}: convert it first")
+    values, position = factorize(array)
+    moments = [_moment(value) for value in values]
+    _refuse_missing(np.isnat(np.array(moments, dtype="datetime64[us]"))[position])
+    return np.array(moments, dtype="datetime64[us]")[position]
+
+
+def _series_ticks(column: nw.Series[Any]) -> Any:
+    dtype = column.dtype
+    if isinstance(dtype, nw.Datetime):
+        zoned = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if dtype.time_zone else column
+        return zoned.to_numpy()
+    if dtype.is_integer():
+        _refuse_missing(column.is_null().to_numpy())
+    return column.to_numpy() if dtype.is_numeric() else np.array(column.to_list(), dtype=object)
+
+
+def _moment(value: Any) -> np.datetime64:
+    """A date or timestamp of any spelling; what is missing is NaT."""
+    if value is None or value != value or value == "":
+        return np.datetime64("NaT", "us")
+    if isinstance(value, str):
+        try:
+            value = datetime.datetime.fromisoformat(value.strip())
+        except ValueError as error:
+            raise DataError(
+                f"the time {value!r} is no date: pass dates, timestamps, ISO 8601 text or whole numbers"
+            ) from error
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return np.datetime64(value, "us")
+
+
+def _refuse_missing(missing: npt.NDArray[np.bool_]) -> None:
+    if n_missing := int(np.sum(missing)):
+        raise DataError(f"the time is missing in {n_missing:,} rows: give every row a time, or drop these rows")

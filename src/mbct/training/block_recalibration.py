@@ -1,0 +1,66 @@
+"""Logit recalibration where rows belong to blocks: shift and slope are fitted together and evaluated apart.
+
+A base may be off by a shift that comes and goes with the days, or by a slope that stays. Each of the two is kept as far
+as held-out blocks show it.
+"""
+
+from concurrent.futures import Executor
+
+import numpy as np
+
+from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.block_intercepts import block_intercepts, block_sums
+from mbct.training.evidence import SIGNIFICANT_LINE, significant_scale
+from mbct.training.logit_recalibration import SCORE, line_sums, standardized_scores
+from mbct.training.offsets import DECIMALS, Offsets
+from mbct.validation import FloatArray
+
+_NEWTON_STEPS = 12
+_SMALL = 1e-7
+_RIDGE = 1.0
+
+
+def fit_block_recalibration(rows: BinnedRows, pool: Executor) -> Offsets | None:
+    """The folds' slopes and shifts, scaled by what held-out blocks show; None where neither is significant."""
+    if SCORE not in rows.usable:
+        return None
+    scores = standardized_scores(rows)
+    lines = list(pool.map(lambda fold: _line(rows, scores, rows.train_rows(fold)), range(rows.n_folds)))
+    shift, slope = (np.array(values) for values in zip(*lines, strict=True))
+    sloped = slope[rows.fold] * scores[rows.codes[:, SCORE]]
+    kept_slope = significant_scale(rows, rows.log_odds, rows.log_odds + sloped, SIGNIFICANT_LINE)
+    before = rows.log_odds + kept_slope * sloped
+    kept_shift = significant_scale(rows, before, before + shift[rows.fold], SIGNIFICANT_LINE)
+    if kept_slope == kept_shift == 0.0:
+        return None
+    steps, log_odds = [], []
+    for fold in range(rows.n_folds):
+        own = np.zeros(rows.offset[-1])
+        own[: len(scores)] = np.round(kept_shift * shift[fold] + kept_slope * slope[fold] * scores, DECIMALS)
+        steps.append(own)
+        log_odds.append(rows.log_odds + own[rows.codes[:, SCORE]])
+    return Offsets((SCORE,), tuple(steps), (0.0,) * rows.n_folds, tuple(log_odds))
+
+
+def _line(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers) -> tuple[float, float]:
+    """Shift and slope by generalized least squares: Newton's method on labels without the blocks' shocks."""
+    blocks = rows.blocks
+    if blocks is None:
+        raise ValueError("independent rows are recalibrated by fit_recalibration")
+    shift = slope = 0.0
+    code = rows.codes[:, SCORE]
+    gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
+    for _ in range(_NEWTON_STEPS):
+        step = shift + slope * scores
+        log_odds = rows.log_odds + step[code]
+        g, h = block_sums(train_rows, log_odds, rows.weight, rows.label, blocks.number, len(blocks), gradient)
+        _, shock = block_intercepts(g, h)
+        label = rows.label - gradient[:, 1] * shock[blocks.number]
+        g0, gx, h0, hx, hxx = line_sums(train_rows, rows.codes, rows.log_odds, rows.weight, label, scores, step)
+        curvature = np.array([[h0 + _RIDGE, hx], [hx, hxx + _RIDGE]])
+        change = np.linalg.solve(curvature, np.array([g0 - _RIDGE * shift, gx - _RIDGE * slope]))
+        change /= max(1.0, float(np.abs(change).max()))
+        shift, slope = shift + float(change[0]), slope + float(change[1])
+        if np.abs(change).max() < _SMALL:
+            break
+    return shift, slope

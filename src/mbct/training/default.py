@@ -1,0 +1,212 @@
+"""The default preset from cells to the trees that are shipped: cross-fitting, rank preservation, sampling and size."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+
+from mbct.errors import ParameterError
+from mbct.model.bins import CodeMatrix
+from mbct.model.masks import summed_steps
+from mbct.model.trace import FitTrace
+from mbct.model.tree import CalibrationTree, rounded
+from mbct.stats.logodds import log_loss_of_logodds
+from mbct.training.binned_rows import duplicates_in
+from mbct.training.blocks import BlockOptions
+from mbct.training.cells import Cells
+from mbct.training.distillation import COMPACT, DistillationOptions, distill, is_compact, smaller_than
+from mbct.training.evidence import Gain
+from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
+from mbct.training.monotone_step import monotone_tree
+from mbct.training.offsets import strongest
+from mbct.training.options import BoostingOptions
+from mbct.validation import FloatArray
+
+RankPreservation = Literal["free", "within-bin", "preserve"]
+ModelSize = Literal["auto", "full", "compact"]
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What the model must satisfy beside being accurate.
+
+    ``rank_preservation``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or
+    "preserve" (all rows do). ``negative_sampling_rate``: share of the negatives that the data still hold.
+    """
+
+    model_size: ModelSize = "auto"
+    rank_preservation: RankPreservation = "free"
+    negative_sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("model_size", get_args(ModelSize)),
+            ("rank_preservation", get_args(RankPreservation)),
+        ):
+            if getattr(self, name) not in choices:
+                raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
+        if not 0.0 < self.negative_sampling_rate <= 1.0:
+            raise ParameterError(
+                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: "
+                "the share of negatives kept"
+            )
+
+
+@dataclass(frozen=True)
+class TrainedTrees:
+    """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
+
+    ``held_out`` and ``excluded``: see :class:`~mbct.training.fold_mean.CrossFittedModel`.
+
+    ``weight_per_row``: the weight that stands for one row. The sums of the trees are divided by it, so that bounds
+    count rows.
+    """
+
+    trees: tuple[CalibrationTree, ...]
+    trace: FitTrace
+    fidelity: float
+    held_out: Gain
+    excluded: tuple[int, ...] = ()
+    weight_per_row: float = 1.0
+
+
+def train_default(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    options: BoostingOptions,
+    constraints: Constraints,
+    n_threads: int,
+    advance: Callable[[int], None] = lambda _: None,
+    block_options: BlockOptions | None = None,
+) -> TrainedTrees:
+    """Train the default preset on cells in canonical order; weights are scaled so that they count rows."""
+    duplicates = duplicates_in(cells)
+    cells = cells.per(duplicates.per_row)
+    shift = _sampling_shift(cells, constraints.negative_sampling_rate)
+    start = cells.moved(shift) if shift else cells
+    trainer = _Trainer(
+        ordered, options, constraints.model_size, n_threads, advance, not duplicates.uniform, block_options
+    )
+    if constraints.rank_preservation == "free":
+        trained = trainer.train(start, range(len(ordered)))
+    else:
+        trained = _train_monotone(trainer, start, constraints.rank_preservation)
+    constant = shift + float(np.log(constraints.negative_sampling_rate))
+    trees = trained.trees if constant == 0.0 else _moved(trained.trees, constant, start)
+    return replace(trained, trees=trees, weight_per_row=duplicates.per_row)
+
+
+@dataclass(frozen=True)
+class _Trainer:
+    """Cross-fitted training on some of the features, then distillation."""
+
+    ordered: tuple[bool, ...]
+    options: BoostingOptions
+    model_size: ModelSize
+    n_threads: int
+    advance: Callable[[int], None]
+    atomic: bool
+    block_options: BlockOptions | None = None
+
+    def train(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> TrainedTrees:
+        """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
+        advance = self.advance
+        model = fit_cross_fitted(
+            cells,
+            self.ordered,
+            self.options,
+            self.n_threads,
+            lambda _: advance(1),
+            usable,
+            atomic=self.atomic,
+            block_options=self.block_options,
+        )
+        size = "full" if self.model_size == "auto" and not self.options.distilled else self.model_size
+        if self.block_options is None or not self.block_options.keep_all:
+            usable = [j for j in usable if j not in model.excluded]
+        trees, fidelity = distill_ensemble(model, cells, self.ordered, size, advance, usable, spare_trees)
+        return TrainedTrees(trees, model.trace, fidelity, model.held_out, model.excluded)
+
+
+def distill_ensemble(
+    model: CrossFittedModel,
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    model_size: ModelSize,
+    advance: Callable[[int], None] = lambda _: None,
+    usable: Sequence[int] | None = None,
+    spare_trees: int = 0,
+) -> tuple[tuple[CalibrationTree, ...], float]:
+    """The ensemble compressed as ``model_size`` asks, and the share of its correction that is kept.
+
+    Offsets are few trees already and stay as they are; a compact model keeps the strongest of them.
+    """
+    options = _distillation(model, model_size, spare_trees)
+    if options is None:
+        return model.trees, 1.0
+    kept = model.offsets
+    if model_size == "compact":
+        most = options.stages[-1]
+        kept = strongest(model.offsets, most // 2, options.growth.max_leaves)
+        options = replace(options, stages=(most - len(kept),))
+
+    def total_step(codes: CodeMatrix) -> FloatArray:
+        return summed_steps(model.trees, codes, cells.n_codes)
+
+    distilled = distill(cells, ordered, total_step, options, advance, usable, kept)
+    if distilled.fidelity >= options.least_fidelity:
+        return distilled.trees, distilled.fidelity
+    return model.trees, 1.0
+
+
+def _distillation(model: CrossFittedModel, model_size: ModelSize, spare_trees: int) -> DistillationOptions | None:
+    """How to compress an ensemble; None keeps it as it is."""
+    most = COMPACT.stages[-1] - spare_trees
+    if model_size == "full" or not model.trees:
+        return None
+    if model_size == "compact":
+        return None if is_compact(model.trees, most) else replace(COMPACT, stages=(most,))
+    return None if len(model.grown) <= most else smaller_than(sum(len(tree.leaves) for tree in model.grown))
+
+
+def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:
+    """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
+    full = replace(trainer, model_size="full")
+    alone = full.train(cells, (0,))
+    first = monotone_tree(cells, alone.trees) if alone.trees else None
+    trees = () if first is None else (first,)
+    if rank_preservation == "preserve" or len(trainer.ordered) < 2:
+        return replace(alone, trees=trees)
+    others = trainer.train(
+        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(trainer.ordered)), len(trees)
+    )
+    rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
+    return replace(others, trees=trees + others.trees, trace=replace(alone.trace, rounds=rounds))
+
+
+def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
+    """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
+
+    Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
+    """
+    if negative_sampling_rate == 1.0:
+        return 0.0
+    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
+    shift = -float(np.log(negative_sampling_rate))
+
+    def loss(moved: float) -> float:
+        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
+
+    return shift if loss(shift) < loss(0.0) else 0.0
+
+
+def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
+    """The trees with a constant added to every prediction's log-odds, by the first of them."""
+    if trees:
+        return (trees[0].shifted(constant), *trees[1:])
+    total = cells.total
+    count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
+    leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
+    step = rounded(np.array([constant]))
+    return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)
