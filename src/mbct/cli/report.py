@@ -2,11 +2,15 @@
 
 import shlex
 import sys
+from pathlib import Path
 
 import click
 
-from mbct.cli.options import labelled, labelled_data, load_calibrator, model_argument, output_option
+from mbct.cli.options import labelled, labelled_data, load_calibrator, model_argument, names_option, output_option
+from mbct.cli.roles import as_binary
 from mbct.cli.shell import command, print_json
+from mbct.cli.sources import open_data
+from mbct.errors import ParameterError
 
 EXAMPLES = (
     "mbct report model.json clicks.parquet -o report.html",
@@ -17,6 +21,10 @@ EXAMPLES = (
 @command(examples=EXAMPLES)
 @model_argument
 @labelled
+@names_option("--by", "Columns whose values are segments; the model's features if not given.")
+@click.option(
+    "--compare-with", metavar="DATA", type=click.Path(), help="Other rows to show side by side, as of last month."
+)
 @click.option("--title", help="Heading of the page.")
 @output_option("HTML file to write.")
 def report(
@@ -26,6 +34,8 @@ def report(
     positive: str | None,
     score: str | None,
     weight: str | None,
+    by: tuple[str, ...],
+    compare_with: str | None,
     title: str | None,
     output: str,
     sql: str | None,
@@ -37,12 +47,21 @@ def report(
     """
     from mbct.report import write_report
 
+    if Path(output).suffix.lower() not in (".html", ".htm"):  # before any row is read
+        raise ParameterError(f"{output} must end in .html: a report is a page, which a browser prints as PDF")
+
     calibrator = load_calibrator(model)
     with labelled_data(data, sql, label, score or calibrator.score_column_, weight, positive=positive) as (
         opened,
         roles,
     ):
+        opened.require(by)
         table = opened.table()
+    beside = None
+    if compare_with is not None:
+        with open_data(compare_with) as others:
+            others.require([roles.label, roles.score])
+            beside = (Path(compare_with).name, as_binary(others, roles.label, positive).table())
     summary = write_report(
         calibrator,
         table,
@@ -50,6 +69,8 @@ def report(
         output,
         score_column=roles.score,
         sample_weight=roles.weight,
+        by=by or None,
+        compare_with=beside,
         title=title,
         command=shlex.join(["mbct", *sys.argv[1:]]),
     )

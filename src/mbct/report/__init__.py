@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from mbct.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from mbct.report.build import ReportOptions as ReportOptions
     from mbct.report.build import ReportSummary as ReportSummary
     from mbct.report.build import build_report as build_report
     from mbct.report.build import write_report as write_report
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
+        "ReportOptions": "mbct.report.build",
         "ReportSummary": "mbct.report.build",
         "build_report": "mbct.report.build",
         "write_report": "mbct.report.build",

@@ -1,16 +1,31 @@
 """From a calibrator and labelled rows to the page."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
+from mbct.errors import ParameterError
 from mbct.files import write_atomically
 from mbct.report import charts
 from mbct.report.page import Section, asset, fill, text
 from mbct.report.paired import PairedEstimate, n_resamples, paired_estimates
 from mbct.report.scored import Exclusion, Scored, score_rows
-from mbct.report.sections import fields, growth, metrics, origin, reliability, rules, subgroups, verdict, views, worst
+from mbct.report.sections import (
+    fields,
+    growth,
+    metrics,
+    origin,
+    reliability,
+    rules,
+    second_period,
+    subgroups,
+    timeline,
+    verdict,
+    views,
+    worst,
+)
 from mbct.report.sections.verdict import Biased, Outcome, Verdict
 
 DEFAULT_TITLE = "Calibration report"
@@ -18,13 +33,15 @@ DEFAULT_TITLE = "Calibration report"
 
 @dataclass(frozen=True)
 class ReportSummary:
-    """What a report says in short; ``outcome`` is better, worse, unsure or identity."""
+    """What a report says in short; ``outcome`` is better, mixed, worse, unsure, identity or suspicious."""
 
     path: Path
     n_bytes: int
     n_rows: int
     outcome: Outcome
     verdict: str
+    plain: tuple[str, ...]
+    """The verdict's figures in three plain sentences."""
     log_loss_before: float
     log_loss_after: float
     log_loss_change_interval: tuple[float, float]
@@ -34,7 +51,28 @@ class ReportSummary:
     exclusions: tuple[Exclusion, ...]
 
     def __str__(self) -> str:
-        return f"{self.verdict}\n{self.path}: {self.n_bytes / 1e6:.2f} MB, {self.n_rows:,} rows"
+        return (
+            "\n".join((self.verdict, *self.plain)) + f"\n{self.path}: {self.n_bytes / 1e6:.2f} MB, {self.n_rows:,} rows"
+        )
+
+
+class ReportOptions(TypedDict, total=False):
+    """Keywords of :func:`write_report` and :func:`build_report`, none of which must be given."""
+
+    score_column: str | int | None
+    """Column to calibrate, where it is called otherwise than in the model."""
+    sample_weight: Any
+    """Weights, or the name of their column."""
+    by: Sequence[str] | None
+    """Columns whose values are segments; the model's features if not given."""
+    time: Any
+    """Dates, timestamps or whole numbers of the rows, or the name of their column: draws a chart through time."""
+    compare_with: tuple[str, Any] | None
+    """A name and other rows, such as those of the month before, to be shown side by side."""
+    title: str | None
+    """Heading of the page."""
+    command: str | None
+    """What made the page, to be shown at its end."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +82,38 @@ class _Report:
     html: str
     scored: Scored
     verdict: Verdict
+    plain: tuple[str, ...]
     biased: Biased
     log_loss: PairedEstimate
     exclusions: tuple[Exclusion, ...]
 
 
 def write_report(
-    calibrator_or_path: Any,
-    X: Any,
-    y: Any,
-    path: str | os.PathLike[str],
-    *,
-    score_column: str | int | None = None,
-    sample_weight: Any = None,
-    title: str | None = None,
-    command: str | None = None,
+    calibrator_or_path: Any, X: Any, y: Any, path: str | os.PathLike[str], **options: Unpack[ReportOptions]
 ) -> ReportSummary:
     """Write one HTML file that shows what a calibrator does to labelled rows, best to rows it was not fitted on.
 
-    ``calibrator_or_path`` is a fitted calibrator or a model file; ``y`` the labels or the name of their column, and
-    ``sample_weight`` likewise. ``score_column`` names the column to calibrate where it is called otherwise than in the
-    model. The file needs no network and is written atomically; equal input gives equal bytes.
+    The file needs no network and is written atomically; equal input gives equal bytes.
+
+    Parameters
+    ----------
+    calibrator_or_path : Calibrator or path
+        A fitted calibrator, or a model file.
+    X : frame or array
+        Rows with the columns that the calibrator was fitted on.
+    y : str or array
+        Labels, or the name of their column.
+    path : path
+        File to write; its name must end in ``.html``.
+    **options
+        See :class:`ReportOptions`.
+
     """
-    report = _report(calibrator_or_path, X, y, score_column, sample_weight, title, command)
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ParameterError(
+            f"a report is HTML: name the file .html, not {Path(path).name}; a browser prints it as PDF"
+        )
+    report = _report(calibrator_or_path, X, y, options)
     content = report.html.encode()
     write_atomically(path, content)
     return ReportSummary(
@@ -75,6 +122,7 @@ def write_report(
         report.scored.n_rows,
         report.verdict.outcome,
         report.verdict.sentence,
+        report.plain,
         report.log_loss.before,
         report.log_loss.after,
         report.log_loss.change_interval,
@@ -85,53 +133,58 @@ def write_report(
     )
 
 
-def build_report(
-    calibrator_or_path: Any,
-    X: Any,
-    y: Any,
-    *,
-    score_column: str | int | None = None,
-    sample_weight: Any = None,
-    title: str | None = None,
-    command: str | None = None,
-) -> str:
+def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[ReportOptions]) -> str:
     """The page of :func:`write_report` as text."""
-    return _report(calibrator_or_path, X, y, score_column, sample_weight, title, command).html
+    return _report(calibrator_or_path, X, y, options).html
 
 
-def _report(
-    calibrator_or_path: Any,
-    X: Any,
-    y: Any,
-    score_column: str | int | None,
-    sample_weight: Any,
-    title: str | None,
-    command: str | None,
-) -> _Report:
+def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _Report:
     charts.altair()
-    scored = score_rows(calibrator_or_path, X, y, score_column, sample_weight)
+    scored = _scored(calibrator_or_path, X, y, asked, asked.get("time"))
     compared = fields.compute(scored)
-    estimates = paired_estimates(scored.before, scored.after, {**metrics.statistics(), **fields.statistics(scored)})
+    statistics = {**metrics.statistics(), **verdict.statistics(), **fields.statistics(scored)}
+    estimates = paired_estimates(scored.before, scored.after, statistics)
     biased = Biased(*fields.biased(compared))
-    found = verdict.compute(scored, estimates["log_loss"], biased)
+    found = verdict.compute(scored, estimates, biased)
     order = [each.before.field for each in compared]
-    outline, listed = growth.compute(scored), rules.compute(scored)
+    furthest = worst.compute(scored, order)
+    plain = tuple(verdict.sentences(estimates["pcoc"], compared))
+    outline, listed, through_time = growth.compute(scored), rules.compute(scored), timeline.compute(scored)
     exclusions = origin.exclusions_of(scored, _shortened(compared, listed))
     chapters = (
+        worst.render(furthest),
+        *([] if through_time is None else [timeline.render(through_time)]),
+        *_beside(scored, y, asked),
         reliability.render(reliability.compute(scored)),
         fields.render(compared, estimates),
-        worst.render(worst.compute(scored, order)),
+        metrics.render(estimates, n_resamples(scored.n_rows)),
+        rules.render(listed),
+        growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
         views.render(views.compute(scored, order)),
         subgroups.render(subgroups.compute(scored, order)),
-        growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
-        rules.render(listed),
-        metrics.render(estimates, n_resamples(scored.n_rows)),
         origin.render_excluded(exclusions),
-        origin.render_origin(scored, command),
+        origin.render_origin(scored, asked.get("command")),
     )
-    head = verdict.render(found, scored, estimates, biased)
-    html = _page(title or DEFAULT_TITLE, head, chapters)
-    return _Report(html, scored, found, biased, estimates["log_loss"], exclusions)
+    head = verdict.render(found, plain, scored, estimates, biased)
+    html = _page(asked.get("title") or DEFAULT_TITLE, head, chapters)
+    return _Report(html, scored, found, plain, biased, estimates["log_loss"], exclusions)
+
+
+def _scored(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions, time: Any) -> Scored:
+    score_column, sample_weight, by = asked.get("score_column"), asked.get("sample_weight"), asked.get("by")
+    return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time)
+
+
+def _beside(scored: Scored, y: Any, asked: ReportOptions) -> list[Section]:
+    """The chapter of another data set, where one was given."""
+    beside = asked.get("compare_with")
+    if beside is None:
+        return []
+    if not isinstance(y, str):
+        raise ParameterError("compare_with needs y to be the name of the label's column, which both data sets have")
+    name, rows = beside
+    other = _scored(scored.calibrator, rows, y, asked, None)
+    return [second_period.render(second_period.compute(scored, other), name)]
 
 
 def _shortened(compared: tuple[fields.FieldComparison, ...], listed: rules.RuleList | None) -> list[Exclusion]:

@@ -7,6 +7,8 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
+MOST_RATIO = 100
+
 
 @dataclass(frozen=True)
 class Section:
@@ -16,14 +18,18 @@ class Section:
     title: str
     lead: str
     body: str
+    folded: bool = False
+    """Whether it opens on a click only: what most readers need not see."""
 
     def html(self) -> str:
         """The chapter as HTML; the lead is plain text."""
-        return (
-            f'<section id="{self.anchor}" aria-labelledby="{self.anchor}-title">'
-            f'<h2 id="{self.anchor}-title">{text(self.title)}</h2><p class="lead">{text(self.lead)}</p>{self.body}'
-            "</section>"
-        )
+        heading = f'<h2 id="{self.anchor}-title">{text(self.title)}</h2>'
+        body = f'<p class="lead">{text(self.lead)}</p>{self.body}'
+        if self.folded:
+            body = f'<details class="chapter"><summary>{heading}</summary>{body}</details>'
+        else:
+            body = heading + body
+        return f'<section id="{self.anchor}" aria-labelledby="{self.anchor}-title">{body}</section>'
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,24 @@ def interval(ends: tuple[float, float], digits: int = 3) -> str:
         return ""
     low, high = same_decimals(ends, digits)
     return f'<small class="interval">{low} to {high}</small>'
+
+
+def ratio(value: float) -> str:
+    """A ratio of predicted to observed positives; what few positives make absurdly large or small is only bounded.
+
+    >>> ratio(0.9512), ratio(8.3e18), ratio(0.0), ratio(float("nan"))
+    ('0.951', '> 100', '< 0.01', '–')
+    """
+    if not value <= MOST_RATIO:
+        return number(value) if math.isnan(value) else f"> {MOST_RATIO}"
+    return number(value, 3) if value >= 1 / MOST_RATIO else f"< {1 / MOST_RATIO:g}"
+
+
+def ratio_interval(ends: tuple[float, float]) -> str:
+    """Both ends of a ratio's interval, small."""
+    if any(map(math.isnan, ends)):
+        return ""
+    return f'<small class="interval">{" to ".join(map(ratio, ends))}</small>'
 
 
 def same_decimals(values: Sequence[float], digits: int) -> list[str]:

@@ -1,6 +1,7 @@
 """The rows a report is about: checked, calibrated, cut into segments; and what had to be left out."""
 
 import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
+from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_leaks
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
@@ -38,11 +40,15 @@ class Scored:
     """Rows before and after the calibration, with the same segments."""
 
     calibrator: Calibrator
-    judged: CalibratedRows
+    predictions: CalibratedRows
     fields: tuple[Segmentation, ...]
     before: Rows
     after: Rows
     exclusions: tuple[Exclusion, ...]
+    leaks: tuple[SuspectColumn, ...] = ()
+    """Features that alone separate the labels."""
+    time: npt.NDArray[Any] | None = None
+    """When each row happened: dates or whole numbers."""
 
     @property
     def model(self) -> CalibrationEnsemble | None:
@@ -57,9 +63,19 @@ class Scored:
 
 
 def score_rows(
-    calibrator_or_path: Any, X: Any, y: Any, score_column: str | int | None = None, sample_weight: Any = None
+    calibrator_or_path: Any,
+    X: Any,
+    y: Any,
+    score_column: str | int | None = None,
+    sample_weight: Any = None,
+    by: Sequence[str] | None = None,
+    time: Any = None,
 ) -> Scored:
-    """Read the model if a path is given, drop what cannot be evaluated, calibrate the rest and cut it into segments."""
+    """Read the model if a path is given, drop what cannot be evaluated, calibrate the rest and cut it into segments.
+
+    Segments are those of the columns ``by``; if None, of the model's features, or of all columns where it has none.
+    ``time`` is a column's name, or dates or whole numbers for each row.
+    """
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
     )
@@ -71,13 +87,44 @@ def score_rows(
     calibrator.encode_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
     other = None if score_column is None else columns.numpy(name)
-    judged = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
-    if name != judged.score:
-        judged = _without(judged, name)
-    fields, left_out = _fields(judged)
+    rows = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
+    if name != rows.score:
+        rows = _without(rows, name)
+    fields, left_out = _fields(_segment_columns(rows, calibrator, by))
     groups = tuple(field.codes for field in fields)
-    before, after = (Rows(p, judged.y_true, judged.weight, groups) for p in (judged.before, judged.after))
-    return Scored(calibrator, judged, fields, before, after, (*exclusions, *left_out))
+    before, after = (Rows(p, rows.y_true, rows.weight, groups) for p in (rows.before, rows.after))
+    leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
+    when = None if time is None else _times(columns.numpy(time) if isinstance(time, str) else np.asarray(time)[kept])
+    return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when)
+
+
+def _times(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Dates and texts of dates as numpy's dates; numbers as they are."""
+    if values.dtype.kind in "iufM":
+        return values
+    try:
+        return values.astype("datetime64[s]")
+    except (TypeError, ValueError) as error:
+        raise DataError(f"time holds {values[0]!r}: dates, timestamps or whole numbers are needed") from error
+
+
+def _segment_columns(rows: CalibratedRows, calibrator: Calibrator, by: Sequence[str] | None) -> Columns:
+    """The columns whose values are segments."""
+    if by is not None:
+        rows.columns.require(by)
+        return _only(rows.columns, by)
+    features = _features(rows, calibrator)
+    return features if features.names else rows.columns.without(rows.score)
+
+
+def _features(rows: CalibratedRows, calibrator: Calibrator) -> Columns:
+    """The columns that the calibrator looks at beside the score."""
+    used = {*map(str, calibrator.feature_names_in_)} - {rows.score}
+    return _only(rows.columns, used)
+
+
+def _only(columns: Columns, names: Collection[str]) -> Columns:
+    return columns.without(*(name for name in columns.names if name not in names))
 
 
 def _usable(
@@ -123,18 +170,23 @@ def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
     return np.asarray(sample_weight)[kept]
 
 
-def _without(judged: CalibratedRows, name: str) -> CalibratedRows:
+def _without(rows: CalibratedRows, name: str) -> CalibratedRows:
     """The rows without the column that stood in for the score: it is no segment."""
     return CalibratedRows(
-        judged.columns.without(name), judged.score, judged.y_true, judged.before, judged.after, judged.weight
+        rows.columns.without(name), rows.score, rows.y_true, rows.before, rows.after, rows.weight
     )
 
 
-def _fields(judged: CalibratedRows) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
-    """Every column as segments, but for constants and identifiers."""
+def _fields(columns: Columns) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
+    """Columns as segments, but for constants, identifiers and dates."""
     fields, left_out = [], []
-    for name, column in judged.fields().items():
-        found = segment_field(judged.columns, name, column)
+    unfit = {each.column: each.reason for each in (*find_identifiers(columns), *find_dates(columns))}
+    for name in columns.names:
+        if name in unfit:
+            left_out.append(Exclusion(f"segments of column {name!r}", "all values", unfit[name]))
+            continue
+        column = columns.numpy(name)
+        found = segment_field(columns, name, column)
         n_values = len(found)
         if n_values < 2:
             left_out.append(Exclusion(f"segments of column {name!r}", "1 value", "the same value in every row"))

@@ -9,10 +9,32 @@
     });
   };
 
+  // A chart takes its width from its place, which has none while its chapter is folded.
+  const drawWithin = async (element) => {
+    const waiting = Array.from(element.querySelectorAll("script[data-chart]:not([data-drawn])")).filter(
+      (source) => !source.closest("details.chapter:not([open])"),
+    );
+    for (const source of waiting) source.dataset.drawn = "yes";
+    await Promise.all(waiting.map(draw));
+  };
+
   const drawAll = async () => {
-    await Promise.all(Array.from(document.querySelectorAll("script[data-chart]"), draw));
+    await drawWithin(document);
     document.documentElement.dataset.drawn = "yes";
   };
+
+  const chapters = Array.from(document.querySelectorAll("details.chapter"));
+  for (const chapter of chapters) chapter.addEventListener("toggle", () => drawWithin(chapter));
+  const unfoldTarget = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const chapter = target && target.querySelector("details.chapter");
+    if (chapter) chapter.open = true;
+  };
+  window.addEventListener("hashchange", unfoldTarget);
+  for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => setTimeout(unfoldTarget));
+  window.addEventListener("beforeprint", () => {
+    for (const chapter of chapters) chapter.open = true;
+  });
 
   const outline = document.getElementById("tree-outline");
   for (const button of document.querySelectorAll("button[data-fold]")) {
@@ -40,5 +62,6 @@
     });
   }
 
+  unfoldTarget();
   drawAll();
 })();

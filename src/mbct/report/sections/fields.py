@@ -1,10 +1,11 @@
 """Chapter: PCOC and field errors of every segment feature."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mbct.data.columns import is_number
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, field_bias_of_rows
 from mbct.evaluation.metrics.rows import Rows
 from mbct.plots.style import ratio_limits, ratio_ticks
@@ -14,8 +15,8 @@ from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
 from mbct.stats.partition_error import field_error, relative_field_error
 
-MOST_VALUES = 14
-MOST_CHARTS = 12
+MOST_VALUES = 10
+MOST_CHARTS = 6
 _LINE = 30
 """Height of a segment's line in pixels: two marks one above the other."""
 
@@ -26,6 +27,10 @@ class FieldComparison:
 
     before: FieldBias
     after: FieldBias
+
+    def pairs(self) -> list[tuple[SegmentBias, SegmentBias]]:
+        """Each segment before and after."""
+        return list(zip(self.before.segments, self.after.segments, strict=True))
 
 
 def compute(scored: Scored) -> tuple[FieldComparison, ...]:
@@ -38,11 +43,27 @@ def compute(scored: Scored) -> tuple[FieldComparison, ...]:
     found = []
     by_field = {each.field: each for each in after}
     for field in before:
-        same = {segment.segment: segment for segment in by_field[field.field].segments}
-        ordered = tuple(same[segment.segment] for segment in field.segments)
         now = by_field[field.field]
-        found.append(FieldComparison(field, FieldBias(now.field, now.error, now.relative_error, now.n_values, ordered)))
+        same = {segment.segment: segment for segment in now.segments}
+        names = _order(scored, field)
+        was = {segment.segment: segment for segment in field.segments}
+        found.append(
+            FieldComparison(
+                replace(field, segments=tuple(was[name] for name in names)),
+                replace(now, segments=tuple(same[name] for name in names)),
+            )
+        )
     return tuple(found)
+
+
+def _order(scored: Scored, field: FieldBias) -> list[str]:
+    """Names of segments: numbers by value, others by rising PCOC."""
+    names = [segment.segment for segment in field.segments]
+    if not is_number(scored.predictions.columns.column(field.field)):
+        return names
+    labels = next(each.labels for each in scored.fields if each.name == field.field)
+    position = {label: i for i, label in enumerate(labels)}
+    return sorted(names, key=lambda name: position.get(name, len(labels)))
 
 
 def biased(fields: tuple[FieldComparison, ...]) -> tuple[int, int, int]:
@@ -92,9 +113,8 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     )
     more = len(fields) - MOST_CHARTS
     rest = f'<p class="note">{more} more features are in the table alone.</p>' if more > 0 else ""
-    return Section(
-        "fields", "Bias by segment", lead, f'{_table(fields, estimates)}{key}<div class="masonry">{charts}</div>{rest}'
-    )
+    folded = f'<details class="more"><summary>Errors of every feature</summary>{_table(fields, estimates)}</details>'
+    return Section("fields", "Bias by segment", lead, f'{key}<div class="masonry">{charts}</div>{rest}{folded}')
 
 
 def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEstimate]) -> str:

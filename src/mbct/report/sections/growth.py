@@ -23,7 +23,7 @@ def compute(scored: Scored) -> TreeOutline | None:
     tree = first_grown(model)
     if isinstance(trace, FitTrace) and any(split.tree == tree for split in trace.splits):
         return outline_tree(model, trace, tree=tree)
-    rows = scored.judged
+    rows = scored.predictions
     codes = encode(rows.columns, model.bins, rows.before)
     splits = replay_growth(model, codes, rows.before, rows.y_true, rows.weight, tree)
     return outline_tree(model, tree=tree, splits=splits)
@@ -57,7 +57,7 @@ def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
         '<button type="button" data-fold="close">fold all</button></p>'
     )
     tree = f'<div class="tree" id="tree-outline"><ul>{_node(outline, outline.root)}</ul></div>'
-    return Section("tree", TITLE, lead, charts + buttons + tree)
+    return Section("tree", TITLE, lead, charts + buttons + tree, folded=True)
 
 
 def _node(outline: TreeOutline, node: TreeNode) -> str:

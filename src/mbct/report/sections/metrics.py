@@ -44,7 +44,7 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section
         found = estimates[name]
         lines.append(
             [
-                f"<b>{text(title)}</b> {_mark(found, better)}<br><small>{text(meaning)}</small>",
+                f"<b>{text(title)}</b> {mark(found, better)}<br><small>{text(meaning)}</small>",
                 f"{number(found.before)}<br>{interval(found.before_interval)}",
                 f"{number(found.after)}<br>{interval(found.after_interval)}",
                 f"{_signed(found.change)}<br>{interval(found.change_interval)}",
@@ -54,7 +54,7 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section
         f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of rows, the same for before and "
         "after). A calibration error is above 0 even for right predictions; its interval allows for that."
     )
-    return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"))
+    return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"), folded=True)
 
 
 def _signed(value: float) -> str:
@@ -62,9 +62,16 @@ def _signed(value: float) -> str:
     return f"+{shown}" if value > 0 else shown
 
 
-def _mark(found: PairedEstimate, better: int) -> str:
+def mark(found: PairedEstimate, better: int) -> str:
+    """Whether a metric got better or worse; unchanged where the interval of the change holds 0."""
     low, high = found.change_interval
     if not found.known or not (low > 0 or high < 0):
-        return '<span class="badge">unchanged</span>'
+        return badge("unchanged")
     gain = abs(found.after - 1) < abs(found.before - 1) if better == 0 else (found.change > 0) == (better > 0)
-    return '<span class="badge good">better</span>' if gain else '<span class="badge bad">worse</span>'
+    return badge("better" if gain else "worse")
+
+
+def badge(state: str) -> str:
+    """The word, coloured."""
+    colour = {"better": " good", "worse": " bad"}.get(state, "")
+    return f'<span class="badge{colour}">{state}</span>'

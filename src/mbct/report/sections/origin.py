@@ -13,11 +13,12 @@ _PACKAGES = ("numpy", "scikit-learn", "numba", "narwhals", "altair", "vl-convert
 def exclusions_of(scored: Scored, more: list[Exclusion]) -> tuple[Exclusion, ...]:
     """What was left out of rows, segments and lists, and the columns that the model does not look at."""
     found = [*scored.exclusions, *more]
-    if scored.model is not None:
-        unused = [field.name for field in scored.fields if field.name not in scored.model.bins.names]
-        if unused:
-            why = "in the data, but the model was fitted without: segments here, ignored by the calibration"
-            found.append(Exclusion(f"columns {', '.join(map(repr, unused))}", f"{len(unused)}", why))
+    segments = {field.name for field in scored.fields}
+    used = {*map(str, scored.calibrator.feature_names_in_), *segments}
+    unused = [name for name in scored.predictions.columns.names if name not in used]
+    if unused:
+        why = "in the data, but neither features of the model nor asked for as segments"
+        found.append(Exclusion(f"columns {', '.join(map(repr, unused))}", f"{len(unused)}", why))
     return tuple(found)
 
 
@@ -29,7 +30,7 @@ def render_excluded(exclusions: tuple[Exclusion, ...]) -> Section:
     columns = (Column("what", number=False), Column("how many"), Column("why", number=False))
     lines = [[text(each.what), text(each.amount), text(each.why)] for each in exclusions]
     lead = "Rows and columns that took no part, and lists that were cut short."
-    return Section("excluded", title, lead, table(columns, lines, label="what was left out"))
+    return Section("excluded", title, lead, table(columns, lines, label="what was left out"), folded=True)
 
 
 def render_origin(scored: Scored, command: str | None) -> Section:
@@ -46,7 +47,9 @@ def render_origin(scored: Scored, command: str | None) -> Section:
         facts.append(("features", text(", ".join(scored.model.bins.names))))
     facts.append(("versions", text(f"mbct {__version__}, Python {platform.python_version()}, {_versions()}")))
     body = '<dl class="facts-list">' + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts) + "</dl>"
-    return Section("origin", "How this page was made", "The same model, data and versions give the same page.", body)
+    return Section(
+        "origin", "How this page was made", "The same model, data and versions give the same page.", body, folded=True
+    )
 
 
 def _versions() -> str:

@@ -72,4 +72,5 @@ def render(found: RuleList | None) -> Section:
         TITLE,
         lead,
         f'{search}<div class="tall">{table(columns, lines, name="rules-table", label="rules")}</div>',
+        folded=True,
     )

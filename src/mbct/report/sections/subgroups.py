@@ -27,7 +27,7 @@ class SubgroupComparison:
 
 def compute(scored: Scored, order: list[str]) -> SubgroupComparison:
     """Sub-groups along the feature of the largest error before, or along the prediction where there is none."""
-    rows = scored.judged
+    rows = scored.predictions
     codes = np.zeros(len(rows.before), dtype=np.int64)
     if order:
         codes = next(field.codes for field in scored.fields if field.name == order[0])
@@ -57,7 +57,7 @@ def render(found: SubgroupComparison) -> Section:
         + "</article>"
         for i, (strip, colour) in enumerate(zip(found.strips, (AFTER, BEFORE), strict=True))
     )
-    return Section("pud", "Do the rows of a bin share one bias?", lead, f'<div class="grid">{cards}</div>')
+    return Section("pud", "Do the rows of a bin share one bias?", lead, f'<div class="grid">{cards}</div>', folded=True)
 
 
 def _chart(strip: SubgroupRatios, limits: tuple[float, float], colour: str) -> Any:

@@ -1,15 +1,28 @@
-"""The verdict in one sentence, and the figures that carry it."""
+"""The head of the page: the verdict, what it means in three sentences, and the figures behind it."""
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from mbct.evaluation.diagnostics.field_bias import SegmentBias
+from mbct.evaluation.metrics.evaluation import METRICS, OTHER
+from mbct.evaluation.metrics.rows import Rows
 from mbct.report.page import change, number, same_decimals, text
-from mbct.report.paired import PairedEstimate
+from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
+from mbct.report.sections import metrics
+from mbct.report.sections.fields import FieldComparison
 
-Outcome = Literal["better", "worse", "unsure", "identity"]
+Outcome = Literal["better", "mixed", "worse", "unsure", "identity", "suspicious"]
+BIAS = "overall bias"
+_LEAP = 0.25
+"""A calibrated 1 − AUC below this share of the base's is more than features of a calibration usually give."""
+_HIGH_AUC = 0.95
+_NEAR = 0.05
+"""Relative error that is called near."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +42,51 @@ class Biased:
     total: int
 
 
-def compute(scored: Scored, log_loss: PairedEstimate, biased: Biased) -> Verdict:
-    """By the log loss: the interval of its change must exclude 0."""
+def statistics() -> dict[str, Statistic]:
+    """What the verdict weighs beside the metrics of the table, to be resampled."""
+    return {BIAS: _overall_bias}
+
+
+def _overall_bias(rows: Rows) -> float:
+    return abs(float(METRICS["pcoc"](rows)) - 1.0)
+
+
+def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Biased) -> Verdict:
+    """Better or worse by the log loss, if the interval of its change excludes 0 and overall bias and ECE agree."""
     if np.array_equal(scored.before.y_prob, scored.after.y_prob):
         sentence = "The model leaves every prediction unchanged: it found no significant bias."
         return Verdict("identity", sentence)
+    if scored.leaks or _leaps(estimates["auc"]):
+        return Verdict("suspicious", _suspicion(scored, estimates["auc"]))
+    log_loss, segments = estimates["log_loss"], _segments(biased)
     size = f"{abs(log_loss.change) / log_loss.before:.2%} ({number(log_loss.before)} → {number(log_loss.after)})"
-    segments = _segments(biased)
     low, high = log_loss.change_interval
     if high < 0:
+        worse = [name for name in (BIAS, "ece") if estimates[name].change_interval[0] > 0]
+        if worse:
+            figures = f"PCOC {_pair(estimates['pcoc'])}, ECE {_pair(estimates['ece'])}"
+            return Verdict("mixed", f"Mixed: log loss falls by {size}, but predictions are more biased ({figures}).")
         return Verdict("better", f"Calibration helps: log loss falls by {size}{segments}.")
     if low > 0:
         return Verdict("worse", f"Calibration hurts on these rows: log loss rises by {size}{segments}.")
     moved = "falls" if log_loss.change < 0 else "rises"
     return Verdict("unsure", f"No significant difference: log loss {moved} by {size}{segments}.")
+
+
+def _leaps(auc: PairedEstimate) -> bool:
+    return auc.known and auc.after > _HIGH_AUC and 1.0 - auc.after < _LEAP * (1.0 - auc.before)
+
+
+def _suspicion(scored: Scored, auc: PairedEstimate) -> str:
+    named = f": {'; '.join(map(str, scored.leaks))}" if scored.leaks else ""
+    return (
+        f"Suspiciously good: AUC goes from {number(auc.before, 3)} to {number(auc.after, 3)}. "
+        f"Was a column recorded after the outcome{named}?"
+    ).replace("??", "?")
+
+
+def _pair(found: PairedEstimate) -> str:
+    return change(found.before, found.after, 3)
 
 
 def _segments(biased: Biased) -> str:
@@ -53,28 +97,92 @@ def _segments(biased: Biased) -> str:
     return f", and significantly biased segments {moved} {figures} of {biased.total}"
 
 
-def render(verdict: Verdict, scored: Scored, estimates: dict[str, PairedEstimate], biased: Biased) -> str:
-    """The sentence and a row of tiles."""
+def sentences(pcoc: PairedEstimate, fields: Sequence[FieldComparison]) -> list[str]:
+    """Three sentences without a technical term: all rows, then the two segments where most positives were missed."""
+    found = []
+    if pcoc.known:
+        found.append(f"Overall, predictions were {_off(pcoc.before)}; now they are {_off(pcoc.after)}.")
+    largest = [max(each.pairs(), key=_missed, default=None) for each in fields]
+    chosen = sorted((pair for pair in largest if pair is not None and _missed(pair) > 0.0), key=_missed, reverse=True)
+    for before, after in chosen[:2]:
+        still = "still " if after.sure and (after.ratio > 1) == (before.ratio > 1) and _is_far(after.ratio) else ""
+        found.append(
+            f"{before.field} = {before.segment} ({before.count:,.0f} rows) was predicted {_off(before.ratio)}; "
+            f"now {still}{_off(after.ratio)}."
+        )
+    return found
+
+
+def _missed(pair: tuple[SegmentBias, SegmentBias]) -> float:
+    """Positives by which predictions of a value were off; 0 where that may be noise, or is of several values."""
+    before, _ = pair
+    if not before.sure or before.segment.startswith(OTHER) or not _is_far(before.ratio):
+        return 0.0
+    return before.count * abs(before.mean_prediction - before.label_rate)
+
+
+def _is_far(ratio: float) -> bool:
+    return not abs(ratio - 1.0) < _NEAR
+
+
+def _off(ratio: float) -> str:
+    """How far predictions are from what happened, in words.
+
+    >>> _off(1.45), _off(0.97), _off(4.2), _off(1.0), _off(math.inf)
+    ('45 % too high', 'within 3 %', '4.2 times too high', 'within 1 %', 'far too high')
+    """
+    if not math.isfinite(ratio) or ratio <= 0.0:
+        return "far too high" if ratio > 1 else "far too low"
+    if not _is_far(ratio):
+        return f"within {max(math.ceil(round(abs(ratio - 1.0) * 100, 6)), 1)} %"
+    if ratio > 3.0:
+        return f"{ratio:.1f} times too high"
+    return f"{abs(ratio - 1.0) * 100:.0f} % too {'high' if ratio > 1 else 'low'}"
+
+
+def render(
+    verdict: Verdict, plain: Sequence[str], scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Biased
+) -> str:
+    """The verdict, the sentences and a row of tiles."""
     weight = float(scored.before.weight.sum())
     rate = float(np.average(scored.before.y_true, weights=scored.before.weight))
     weighted = f"weight {number(weight)}, " if abs(weight - scored.n_rows) > 1e-9 * weight else ""
-    tiles = [
-        ("rows", f"{scored.n_rows:,}", f"{weighted}label rate {number(rate, 3)}"),
-        _tile("log loss", estimates["log_loss"]),
-        _tile("PCOC", estimates["pcoc"], digits=3),
-        _tile("ECE", estimates["ece"], digits=3),
-        _tile("AUC", estimates["auc"]),
-    ]
+    size = f"<small>{text(f'{weighted}label rate {number(rate, 3)}')}</small>"
+    tiles = [_tile("rows", "rows that were evaluated", f"{scored.n_rows:,}", size)]
+    for name, digits in (("log_loss", 4), ("pcoc", 3), ("ece", 3), ("auc", 4)):
+        _, title, better, meaning = next(each for each in metrics.SHOWN if each[0] == name)
+        found = estimates[name]
+        tiles.append(
+            _tile(
+                title, meaning, change(found.before, found.after, digits), metrics.mark(found, better) + _moved(found)
+            )
+        )
     if biased.total:
-        tiles.append(("biased segments", f"{biased.before} → {biased.after}", f"of {biased.total}, significantly"))
-    shown = "".join(
-        f'<div class="tile"><dt>{text(title)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>'
-        for title, value, note in tiles
+        state = "better" if biased.after < biased.before else "worse" if biased.after > biased.before else "unchanged"
+        meaning = "values of columns whose predictions are significantly too high or too low"
+        tiles.append(
+            _tile(
+                "biased segments",
+                meaning,
+                f"{biased.before} → {biased.after}",
+                f"{metrics.badge(state)}<small>of {biased.total}</small>",
+            )
+        )
+    said = "".join(f"<li>{text(each)}</li>" for each in plain)
+    return (
+        f'<p class="verdict {verdict.outcome}">{text(verdict.sentence)}</p><ul class="plain">{said}</ul>'
+        f'<dl class="tiles">{"".join(tiles)}</dl>'
     )
-    return f'<p class="verdict {verdict.outcome}">{text(verdict.sentence)}</p><dl class="tiles">{shown}</dl>'
 
 
-def _tile(title: str, found: PairedEstimate, digits: int = 4) -> tuple[str, str, str]:
+def _tile(title: str, meaning: str, value: str, below: str) -> str:
+    return (
+        f'<div class="tile" title="{text(meaning)}" tabindex="0"><dt>{text(title)}</dt>'
+        f"<dd>{text(value)}{below}</dd></div>"
+    )
+
+
+def _moved(found: PairedEstimate) -> str:
     low, high = found.change_interval
     moved = f"change {' to '.join(same_decimals((low, high), 2))}" if np.isfinite(low) else "unknown here"
-    return title, change(found.before, found.after, digits), moved
+    return f"<small>{text(moved)}</small>"

@@ -44,7 +44,7 @@ def render(views: tuple[ViewComparison, ...]) -> Section:
         "Mean calibration gap over shuffled parts, parts by prediction and parts by each feature",
         height=max(34 * len(views), 110),
     )
-    return Section("views", "Many views of the same error", lead, chart)
+    return Section("views", "Many views of the same error", lead, chart, folded=True)
 
 
 def _chart(views: tuple[ViewComparison, ...]) -> Any:

@@ -1,10 +1,10 @@
 """Chapter: the segments that were worst before."""
 
 from mbct.evaluation.diagnostics.field_bias import SegmentBias, WorstSegment, worst_segments
-from mbct.report.page import Column, Section, interval, number, table, text
+from mbct.report.page import Column, Section, number, ratio, ratio_interval, table, text
 from mbct.report.scored import Scored
 
-MOST = 12
+MOST = 6
 
 
 def compute(scored: Scored, order: list[str]) -> tuple[tuple[WorstSegment, ...], int]:
@@ -25,7 +25,7 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
         "95 % interval. A pair is listed only where it is significantly worse than each of its values. ● marks a "
         "significant bias after Holm's correction."
     )
-    title = "The worst segments before"
+    title = "Where predictions were furthest off"
     if not worst:
         return Section("worst", title, f"None of {tested:,} segments was significantly biased before calibration.", "")
     columns = (
@@ -50,4 +50,4 @@ def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
 
 def _cell(segment: SegmentBias) -> str:
     sure = ' <span class="sure" title="significant">●</span>' if segment.sure else ""
-    return f"{number(segment.ratio, 3)}{sure}<br>{interval((segment.lower, segment.upper))}"
+    return f"{ratio(segment.ratio)}{sure}<br>{ratio_interval((segment.lower, segment.upper))}"
