@@ -32,7 +32,7 @@ class DeployedMBCT:
         self.half_life = half_life
         self.decisions: list[dict[str, Any]] = []
         self._bins: Any = None
-        self._expression = f'"{calibrator.score}"'
+        self._expression = f'"{calibrator.score_column}"'
         self._database = _duckdb().connect(config={"threads": 1})
 
     def learn(self, day: date, log: Any) -> None:

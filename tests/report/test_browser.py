@@ -22,6 +22,16 @@ class Opened:
     page: Any
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    height: int = 0
+    """As the page opens, with chapters for specialists folded."""
+
+
+def unfold(page: Any) -> None:
+    """Open every chapter, and wait for its charts."""
+    page.evaluate("document.querySelectorAll('details.chapter, details.more').forEach((each) => { each.open = true; })")
+    page.wait_for_function(
+        "Array.from(document.querySelectorAll('.chart')).every((chart) => chart.querySelector('svg'))", timeout=60_000
+    )
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +60,8 @@ def opened(request: pytest.FixtureRequest, browser: Any, report: tuple[Path, Any
     found.page.route("**/*", route)
     found.page.goto(report[0].as_uri())
     found.page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+    found.height = found.page.evaluate("document.documentElement.scrollHeight")
+    unfold(found.page)
     yield found
     context.close()
 
@@ -85,6 +97,29 @@ def test_every_chart_is_drawn_inside_its_place(opened: Opened) -> None:
         assert chart["width"] > 200, chart
         assert chart["height"] > 50, chart
         assert chart["over"] <= 1, chart
+
+
+def test_the_page_is_short(opened: Opened) -> None:
+    assert opened.height <= (6000 if opened.page.viewport_size["width"] == 1400 else 9000)
+
+
+def test_a_link_unfolds_its_chapter(opened: Opened) -> None:
+    chapter = opened.page.locator("#rules details.chapter")
+    chapter.evaluate("(each) => { each.open = false; }")
+    opened.page.click('nav a[href="#rules"]')
+    opened.page.wait_for_selector("#rules details.chapter[open]")
+    assert opened.page.locator("#rule-search").is_visible()
+
+
+def test_every_tile_says_what_its_figure_means(opened: Opened) -> None:
+    tiles = opened.page.locator(".tile").all()
+    assert [tile.get_attribute("title") for tile in tiles[:2]] == [
+        "rows that were evaluated",
+        "the mean surprise at what happened",
+    ]
+    states = opened.page.locator(".tile .badge").all_inner_texts()
+    assert len(states) == len(tiles) - 1
+    assert set(states) <= {"better", "worse", "unchanged"}
 
 
 def test_the_page_does_not_scroll_sideways(opened: Opened) -> None:

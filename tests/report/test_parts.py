@@ -56,14 +56,15 @@ def test_what_cannot_be_evaluated_is_left_out(frame: type) -> None:
     columns["w"] = [0.0 if i in (20, 21) else 1.0 for i in range(1000)]
     columns["row"] = [f"r{i}" for i in range(1000)]
     columns["one"] = ["x"] * 1000
-    scored = score_rows(_fitted(), frame(columns), "y", sample_weight="w")
+    by = ["device", "night", "site", "age", "row", "one"]
+    scored = score_rows(_fitted(), frame(columns), "y", sample_weight="w", by=by)
     assert scored.n_rows == 1000 - 7 - 2 - 2
     left_out = [(each.what, each.amount) for each in scored.exclusions]
     assert left_out == [
         ("rows", "7"),
         ("rows", "2"),
         ("rows", "2"),
-        ("segments of column 'row'", "989 values"),
+        ("segments of column 'row'", "all values"),
         ("segments of column 'one'", "1 value"),
     ]
     assert [field.name for field in scored.fields] == ["device", "night", "site", "age"]
