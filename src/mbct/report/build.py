@@ -110,9 +110,7 @@ def write_report(
 
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ParameterError(
-            f"a report is HTML: name the file .html, not {Path(path).name}; a browser prints it as PDF"
-        )
+        raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")
     report = _report(calibrator_or_path, X, y, options)
     content = report.html.encode()
     write_atomically(path, content)
