@@ -172,9 +172,7 @@ def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
 
 def _without(rows: CalibratedRows, name: str) -> CalibratedRows:
     """The rows without the column that stood in for the score: it is no segment."""
-    return CalibratedRows(
-        rows.columns.without(name), rows.score, rows.y_true, rows.before, rows.after, rows.weight
-    )
+    return CalibratedRows(rows.columns.without(name), rows.score, rows.y_true, rows.before, rows.after, rows.weight)
 
 
 def _fields(columns: Columns) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:
