@@ -14,6 +14,7 @@ from mbct.calibrators.engine_fit import check_cells, collect_features, fit_sourc
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
+from mbct.data.dependence import find_dependence
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
@@ -209,6 +210,10 @@ class MBCTCalibrator(Calibrator):
 
     def _fit(self, data: TrainingData) -> None:
         config = self.config(data.blocks)
+        if data.block is None and self.preset != "paper":
+            suggestion = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
+            if suggestion is not None:
+                warnings.warn(suggestion, MBCTWarning, stacklevel=4)
         bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees") as advance:
             self._keep(train_cells(cells, bins, config, advance))

@@ -1,0 +1,157 @@
+"""Rows that belong together: ``time`` and ``groups`` of MBCTCalibrator, in memory and in every engine."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.model_selection import GroupKFold, cross_validate
+
+from mbct import MBCTCalibrator
+from mbct.errors import DataError, MBCTWarning, ParameterError
+from mbct.training.cells import Cells
+
+
+def days(seed=0, n_days=40, n_rows=150, bias=0.0, spread=0.4):
+    """A base that is right on average, a shock shared by the rows of each day, and a bias of one segment."""
+    rng = np.random.default_rng(seed)
+    day = np.repeat(np.arange(n_days), n_rows)
+    n = len(day)
+    frame = pd.DataFrame(
+        {
+            "p": rng.beta(2, 6, n),
+            "hour": rng.integers(0, 24, n),
+            "weekday": day % 7,
+            "month": day // 10,
+            "segment": rng.choice(list("abcd"), n),
+        }
+    )
+    frame["ts"] = pd.Timestamp("2024-03-01") + pd.to_timedelta(24 * day + frame["hour"], unit="h")
+    odds = frame["p"] / (1 - frame["p"]) * np.exp(rng.normal(0.0, spread, n_days)[day])
+    odds *= np.exp(bias * (frame["segment"] == "a"))
+    frame["y"] = (rng.random(n) < odds / (1 + odds)).astype(int)
+    return frame, day
+
+
+def model_bytes(calibrator):
+    return json.dumps(calibrator.model_.to_dict(), sort_keys=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_calibrated_base_with_shocks_by_day_is_left_unchanged(seed):
+    frame, _ = days(seed)
+    fitted = MBCTCalibrator("p", features=["hour", "weekday", "segment"], time="ts").fit(frame, "y")
+    assert np.array_equal(fitted.calibrate(frame), frame["p"])
+
+
+def test_a_planted_bias_is_found_under_shocks():
+    frame, _ = days(5, bias=1.0)
+    fitted = MBCTCalibrator("p", features=["hour", "segment"], time="ts").fit(frame, "y")
+    moved = np.log(fitted.calibrate(frame) / (1 - fitted.calibrate(frame))) - np.log(frame["p"] / (1 - frame["p"]))
+    by_segment = moved.groupby(frame["segment"]).mean()
+    assert by_segment["a"] - by_segment[["b", "c", "d"]].mean() == pytest.approx(1.0, abs=0.35)
+    assert fitted.held_out_gain_ > 2 * fitted.held_out_gain_error_ > 0.0
+    assert len(fitted.held_out_gain_by_fold_) == 5
+
+
+def test_columns_that_identify_the_time_are_left_out_with_a_warning():
+    frame, _ = days(6, bias=1.0)
+    with pytest.warns(MBCTWarning, match="left out of the rules.*identify the time.*: 'month'"):
+        fitted = MBCTCalibrator("p", time="ts").fit(frame, "y")
+    assert fitted.excluded_features_ == ["month"]
+    month = fitted.model_.bins.names.index("month")
+    assert not any(np.any(tree.feature == month) for tree in fitted.model_.trees)
+    with pytest.warns(MBCTWarning, match="identify the time, kept because features"):
+        MBCTCalibrator("p", features=["month", "segment"], time="ts").fit(frame, "y")
+
+
+def test_an_array_a_column_and_every_engine_give_the_same_model(tmp_path):
+    frame, day = days(7, bias=1.0)
+    features = ["hour", "segment"]
+    fitted = MBCTCalibrator("p", features=features, time="ts").fit(frame, "y")
+    assert fitted.model_.trees
+    frame.to_parquet(tmp_path / "rows.parquet")
+    others = [
+        MBCTCalibrator("p", features=features).fit(frame.drop(columns="ts"), "y", time=day),
+        MBCTCalibrator("p", features=features, time="ts").fit(frame.sample(frac=1.0, random_state=1), "y"),
+        MBCTCalibrator("p", features=features, time="ts").fit(str(tmp_path / "rows.parquet"), "y"),
+        MBCTCalibrator("p", features=features, time="ts").fit(pl.scan_parquet(tmp_path / "rows.parquet"), "y"),
+        MBCTCalibrator("p", features=features, time="ts", n_threads=1).fit(pl.from_pandas(frame), "y"),
+    ]
+    assert [model_bytes(other) == model_bytes(fitted) for other in others] == [True] * len(others)
+    assert "ts" not in fitted.feature_names_in_
+
+
+def test_weeks_and_groups_agree_between_memory_and_engine(tmp_path):
+    frame, _ = days(8, bias=1.0)
+    frame["who"] = np.random.default_rng(0).integers(0, 200, len(frame))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    for blocks in ({"time": "ts", "block": "week"}, {"groups": "who"}, {"time": "ts", "groups": "who"}):
+        calibrator = MBCTCalibrator("p", features=["hour", "segment"], **blocks)
+        here = model_bytes(calibrator.fit(frame, "y"))
+        assert model_bytes(calibrator.fit(str(tmp_path / "rows.parquet"), "y")) == here
+
+
+def test_cells_with_blocks_train_by_days():
+    frame, _ = days(9, bias=1.0)
+    calibrator = MBCTCalibrator("p", features=["hour", "segment"], time="ts")
+    fitted = calibrator.fit(frame, "y")
+    config = calibrator.config()
+    from mbct.calibrators.inputs import training_data
+
+    data = training_data(frame, "y", None, None, "p", blocks=calibrator.block_columns())
+    bins, cells = calibrator.binned_cells(data, config)
+    assert isinstance(cells, Cells)
+    assert set(cells.block) == set(range(40))
+    from_cells = MBCTCalibrator(features=["hour", "segment"]).fit_cells(cells, bins)
+    assert model_bytes(from_cells) == model_bytes(fitted)
+
+
+def test_groups_are_routed_by_scikit_learn():
+    frame, day = days(10, bias=1.0, n_days=20)
+    with sklearn.config_context(enable_metadata_routing=True):
+        calibrator = MBCTCalibrator("p", max_trees=20).set_fit_request(groups=True)
+        X = frame[["p", "hour", "segment"]]
+        found = cross_validate(calibrator, X, frame["y"], cv=GroupKFold(3), params={"groups": day}, error_score="raise")
+    assert len(found["test_score"]) == 3
+
+
+def test_a_gap_and_a_half_life_change_the_model():
+    frame, _ = days(11, bias=1.0)
+    settings = [{}, {"gap": 3}, {"half_life": 2.0}]
+    models = {
+        model_bytes(MBCTCalibrator("p", features=["hour", "segment"], time="ts", max_trees=30, **more).fit(frame, "y"))
+        for more in settings
+    }
+    assert len(models) == 3
+
+
+def test_the_paper_stops_by_held_out_blocks_on_request():
+    frame, _ = days(12, spread=0.8)
+    printed = MBCTCalibrator("p", preset="paper", features=["hour", "segment"], min_bin_size=60).fit(frame, "y")
+    assert printed.model_.trees
+    stopped = MBCTCalibrator(
+        "p", preset="paper", features=["hour", "segment"], min_bin_size=60, time="ts", validate="blocks"
+    ).fit(frame, "y")
+    assert len(stopped.model_.trees) < len(printed.model_.trees)
+    with pytest.raises(DataError, match="validate='blocks' needs blocks"):
+        MBCTCalibrator("p", preset="paper", validate="blocks").fit(frame.drop(columns="ts"), "y")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "given", "error", "message"),
+    [
+        ({"time": "when"}, {}, DataError, "column 'when' is missing"),
+        ({}, {"time": np.arange(5)}, DataError, "time has 5 rows where 6,000 were expected"),
+        ({}, {"groups": np.arange(7)}, DataError, "groups has 7 rows where 6,000 were expected"),
+        ({"gap": 1}, {}, ParameterError, "gap and half_life are measured in blocks of time"),
+        ({"time": "ts", "block": "year"}, {}, ParameterError, "block='year' must be"),
+        ({"time": "one"}, {}, DataError, "all 6,000 rows belong to one block of time"),
+    ],
+)
+def test_bad_use_gets_one_clear_message(parameters, given, error, message):
+    frame, _ = days(0)
+    with pytest.raises(error, match=message):
+        MBCTCalibrator("p", **parameters).fit(frame.assign(one=1), "y", **given)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mbct.errors import DataError, ParameterError
+from mbct.training.blocks import BlockOptions, folds_of_blocks, row_blocks, time_distances, training_blocks
+
+
+@given(st.lists(st.floats(0.1, 100.0), min_size=2, max_size=60), st.integers(2, 7), st.integers(0, 5))
+def test_folds_of_time_are_contiguous_and_none_is_empty(weight, n_folds, seed):
+    n_folds = min(n_folds, len(weight))
+    fold = folds_of_blocks(np.array(weight), n_folds, seed, "time")
+    assert np.all(np.diff(fold.astype(int)) >= 0)
+    assert set(fold) == set(range(n_folds))
+
+
+def test_folds_of_time_have_about_equal_weight():
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 100)
+    fold = folds_of_blocks(weight, 5, 0, "time")
+    assert np.bincount(fold, weight) == pytest.approx(weight.sum() / 5, rel=0.05)
+
+
+def test_groups_are_assigned_at_random_but_the_same_for_the_same_seed():
+    weight = np.ones(50)
+    folds = [folds_of_blocks(weight, 5, seed, "groups").tolist() for seed in (0, 0, 1)]
+    assert folds[0] == folds[1] != folds[2]
+    assert np.bincount(folds[0]).tolist() == [10] * 5
+    assert np.any(np.diff(folds[0]) < 0)
+
+
+def test_a_gap_is_left_on_both_sides_of_a_stretch():
+    fold = np.repeat(np.arange(3), 4).astype(np.uint8)
+    assert np.flatnonzero(~training_blocks(fold, 1, 0)).tolist() == [4, 5, 6, 7]
+    assert np.flatnonzero(~training_blocks(fold, 1, 2)).tolist() == [2, 3, 4, 5, 6, 7, 8, 9]
+    assert np.flatnonzero(~training_blocks(fold, 2, 1)).tolist() == [7, 8, 9, 10, 11]
+
+
+def test_rows_of_a_block_share_its_fold():
+    block = np.array([7, 3, 7, 9, 3, 12])
+    blocks = row_blocks(block, np.ones(6), 2, 0, BlockOptions())
+    assert len(blocks) == 4
+    assert blocks.number.tolist() == [1, 0, 1, 2, 0, 3]
+    assert not np.any(blocks.trained_on(0) & (blocks.fold[blocks.number] == 0))
+
+
+def test_recent_blocks_count_more_by_their_half_life():
+    blocks = row_blocks(np.arange(11), np.ones(11), 2, 0, BlockOptions(half_life=5))
+    assert blocks.weight[-1] == 1.0
+    assert blocks.weight[5] == pytest.approx(0.5)
+    assert blocks.weight[0] == pytest.approx(0.25)
+    groups = row_blocks(np.arange(11), np.ones(11), 2, 0, BlockOptions("groups"))
+    assert groups.weight.tolist() == [1.0] * 11
+
+
+def test_more_folds_than_blocks_are_as_many_folds_as_blocks():
+    blocks = row_blocks(np.array([0, 0, 1, 2]), np.ones(4), 5, 0, BlockOptions())
+    assert sorted(blocks.fold) == [0, 1, 2]
+
+
+def test_one_block_is_refused():
+    with pytest.raises(DataError, match="1 block of rows: at least two are needed"):
+        row_blocks(np.zeros(9, dtype=int), np.ones(9), 5, 0, BlockOptions())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "space"}, "kind='space' must be one of 'time', 'groups'"),
+        ({"gap": -1}, "gap=-1 must not be negative"),
+        ({"half_life": 0.0}, r"half_life=0\.0 must be above 0"),
+        ({"kind": "groups", "gap": 1}, "groups have no order"),
+    ],
+)
+def test_senseless_options_are_refused(options, message):
+    with pytest.raises(ParameterError, match=message):
+        BlockOptions(**options)
+
+
+def test_a_feature_that_identifies_the_stretch_is_far_and_others_are_near():
+    rng = np.random.default_rng(1)
+    fold = np.repeat(np.arange(5), 400).astype(np.uint8)
+    codes = np.column_stack([rng.integers(0, 8, 2000), fold, rng.integers(0, 7, 2000)]).astype(np.uint8)
+    distance = time_distances(codes, np.ones(2000), fold, (8, 5, 7))
+    assert distance[1] == pytest.approx(1.0)
+    assert distance[0] < 0.1
+    assert distance[2] < 0.1
