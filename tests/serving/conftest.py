@@ -24,14 +24,15 @@ class Service:
         code = (
             "from pathlib import Path; from mbct.serving.options import *; from mbct.serving.server import serve; "
             f"serve({arguments}, options=ServiceOptions(port={self.port}, poll_seconds=0.1, token=TOKEN, "
-            "limits=LIMITS, feedback=FEEDBACK))"
+            "workers=WORKERS, limits=LIMITS, feedback=FEEDBACK))"
         )
         self.code = code
         self.folder = folder
         self.process = None
 
-    def start(self, token=None, limits="Limits()", feedback="FeedbackOptions()", ready=True, path=None):
+    def start(self, token=None, limits="Limits()", feedback="FeedbackOptions()", ready=True, path=None, workers=1):
         code = self.code.replace("TOKEN", repr(token)).replace("LIMITS", limits).replace("FEEDBACK", feedback)
+        code = code.replace("WORKERS", str(workers))
         source = str(Path(__file__).resolve().parents[2] / "src")
         environment = {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{path}" if path else source}
         with self.log_file.open("ab") as log:

@@ -1,9 +1,13 @@
 """Every endpoint of the real service: formats, faults, limits, feedback."""
 
 import contextlib
+import datetime
 import io
+import re
 import socket
 import time
+from decimal import Decimal
+from pathlib import Path
 
 import httpx
 import msgspec
@@ -15,6 +19,7 @@ from hypothesis import strategies as st
 from builders import random_rows
 from mbct.model.rules import rules_as_dicts
 from mbct.serving.batch import BatchScorer
+from mbct.serving.scoring import LARGE_BODY
 from mbct.store.model_registry import version_of
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
@@ -140,6 +145,122 @@ def test_arrow_faults_are_named(client, service):
     ):
         answer = post(client, body, kind)
         assert (answer.status_code, words in answer.text) == (422, True), answer.text
+
+
+ARROW = "application/vnd.apache.arrow.stream"
+DAY = datetime.date(2024, 5, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("number 0", pa.array([{"a": 1}] * 3)),
+        ("number 0", pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int64()))),
+        ("number 0", pa.array([[1.0]] * 3)),
+        ("number 0", pa.array([DAY] * 3)),
+        ("number 0", pa.array([datetime.datetime(2024, 5, 1)] * 3)),
+        ("number 0", pa.array([b"1"] * 3)),
+        ("number 0", pa.array(["1"] * 3)),
+        ("number 0", pa.array(["1"] * 3).dictionary_encode()),
+        ("number 0", pa.array([datetime.timedelta(1)] * 3)),
+        ("text_1", pa.array([{"a": 1}] * 3)),
+        ("text_1", pa.array([["a"]] * 3)),
+        ("text_1", pa.array([datetime.time(1)] * 3)),
+        ("text_1", pa.DictionaryArray.from_arrays(pa.array([0, 0, 0]), pa.nulls(1))),
+        ("score", pa.array(["0.5"] * 3)),
+        ("score", pa.array([b"0.5"] * 3)),
+    ],
+)
+def test_arrow_types_that_a_feature_cannot_have_are_refused(client, service, column, values):
+    columns, _ = rows_of(service.model, 3)
+    table = pa.table({**columns, column: values})
+    answer = post(client, arrow_stream(table), ARROW)
+    assert answer.status_code == 422
+    assert f"column '{column}' has the Arrow type" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("number 0", pa.array([1, None, 3], pa.int8())),
+        ("number 0", pa.array([1, None, 3], pa.decimal128(9, 2))),
+        ("number 0", pa.array([True, None, False])),
+        ("number 0", pa.nulls(3)),
+        ("text_1", pa.array([DAY] * 3)),
+        ("text_1", pa.array([1, 2, None])),
+        ("text_1", pa.array([b"a", None, b"b"])),
+    ],
+)
+def test_arrow_types_that_a_feature_can_have_are_scored_as_json_is(client, service, column, values):
+    columns, rows = rows_of(service.model, 3)
+    table = pa.table({**columns, column: values})
+    answer = post(client, arrow_stream(table), ARROW)
+    assert answer.status_code == 200, answer.text
+    plain = [v.decode() if isinstance(v, bytes) else v for v in values.to_pylist()]
+    plain = [float(v) if isinstance(v, Decimal | bool) and column == "number 0" else v for v in plain]
+    given = [{**row, column: str(v) if v == DAY else v} for row, v in zip(rows, plain, strict=True)]
+    expected = client.post("/v1/score", json={"rows": given}).json()["calibrated"]
+    assert pa.ipc.open_stream(answer.content).read_all()["calibrated"].to_pylist() == pytest.approx(expected)
+
+
+def bombs(columns):
+    """Small bodies that unfold: nested lists of nothing, nulls without end, dictionaries of bits."""
+    nothing = pa.FixedSizeListArray.from_arrays(pa.nulls(3 * 30_000_000), 30_000_000)
+    nested = pa.FixedSizeListArray.from_arrays(pa.nulls(3 * 100 * 1_000_000), 1_000_000)
+    nested = pa.FixedSizeListArray.from_arrays(nested, 100)
+    return {
+        "an extra column": (arrow_stream(pa.table({**columns, "extra": nothing})), 200),
+        "a number": (arrow_stream(pa.table({**columns, "number 0": nothing})), 422),
+        "a text": (arrow_stream(pa.table({**columns, "text_1": nested})), 422),
+        "rows of nothing": (arrow_stream(pa.table({name: pa.nulls(400_000_000) for name in columns})), 422),
+        "a dictionary": (
+            arrow_stream(
+                pa.table(
+                    {
+                        **columns,
+                        "text_1": pa.DictionaryArray.from_arrays(
+                            pa.array([0, 1, 2]), pa.array(np.zeros(1_000_000, dtype=bool))
+                        ),
+                    }
+                )
+            ),
+            422,
+        ),
+    }
+
+
+def test_small_arrow_bodies_that_unfold_are_answered_at_once(client, service):
+    columns, _ = rows_of(service.model, 3)
+    memory = peak_memory(service)
+    for name, (body, status) in bombs(columns).items():
+        assert len(body) < 200_000
+        began = time.monotonic()
+        assert post(client, body, ARROW).status_code == status, name
+        assert time.monotonic() - began < 5, name
+    assert peak_memory(service) < memory + 200_000
+
+
+def peak_memory(service):
+    """Kilobytes that the service ever used."""
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+)", status)[1])
+
+
+def test_a_large_body_is_scored_as_small_ones_are(start_service, model_file, service):
+    other = start_service(repr(str(model_file)))
+    _, rows = rows_of(service.model, 5000)
+    expected = BatchScorer(service.model).score_rows(rows)
+    ids = [f"large-{i}" for i in range(len(rows))]
+    with httpx.Client(base_url=other.url, timeout=30) as one:
+        answer = one.post("/v1/score", json={"rows": rows, "ids": ids})
+        assert len(answer.request.content) > LARGE_BODY
+        np.testing.assert_allclose(answer.json()["calibrated"], expected, rtol=0, atol=1e-12)
+        assert metric(one, "mbct_rows_total")["mbct_rows_total"] == 5000
+        assert one.post("/v1/outcome", json={"outcomes": [{"id": "large-7", "label": 1}]}).json()["joined"] == 1
+        one_row = {"rows": [{**rows[0], "extra": "x" * LARGE_BODY}]}
+        assert one.post("/v1/score", json=one_row).json()["calibrated"] == [pytest.approx(expected[0], abs=1e-12)]
+        bad = [{**row, "text_1": [1]} for row in rows]
+        assert one.post("/v1/score", json={"rows": bad}).status_code == 422
 
 
 def test_a_body_too_large_is_refused_however_it_comes(client):

@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import os
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from mbct.errors import ParameterError, StorageError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.options import FeedbackOptions
-from mbct.store import CellStore
+from mbct.store import CellStore, cells_of_rows
 
 NOON = 1_700_000_100.0
 
@@ -238,3 +240,130 @@ def test_a_full_disk_refuses_outcomes_and_loses_none(tmp_path, clock, caplog):
         loop.close()
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_batch_ids_are_never_used_again(tmp_path, clock):
+    """Files of outcomes are forgotten after a day; the first file after a restart must not look like the first ever."""
+    model, store = random_model(1), CellStore(tmp_path / "cells")
+    options = FeedbackOptions(folder=tmp_path / "journal", remember_seconds=3600)
+    for turn in range(2):
+        loop = FeedbackLoop(options, store, clock)
+        ids = [f"{turn}-{i}" for i in range(10)]
+        score(loop, model, ids, seed=turn)
+        assert loop.join([(i, turn) for i in ids]).joined == 10
+        loop.seal()
+        loop.flush()
+        loop.close()
+        for path in (tmp_path / "journal").glob("handed-*"):
+            path.unlink()
+    assert float(store.window().cells.total.count) == 20
+
+
+def test_a_torn_last_line_swallows_no_later_score(tmp_path, clock):
+    options = FeedbackOptions(folder=tmp_path)
+    first = FeedbackLoop(options, None, clock)
+    score(first, random_model(1), ["a"])
+    first.close()
+    (path,) = tmp_path.glob("scores-*")
+    path.write_bytes(path.read_bytes() + b'["torn",1,1.0,"x')
+    second = FeedbackLoop(options, None, clock)
+    score(second, random_model(1), ["b"])
+    second.close()
+    third = FeedbackLoop(options, None, clock)
+    assert third.join([("a", 1), ("b", 1)]).joined == 2
+    third.close()
+
+
+def test_a_day_that_the_store_dropped_holds_no_other_day_back(tmp_path, clock, caplog):
+    model, store = random_model(1), CellStore(tmp_path / "cells")
+    options = FeedbackOptions(folder=tmp_path / "journal", remember_seconds=10 * 86_400)
+    loop = FeedbackLoop(options, store, clock)
+    score(loop, model, [str(i) for i in range(10)])
+    loop.join([("0", 1), ("1", 0)])
+    loop.seal()
+    clock.now += 2 * 86_400
+    loop.join([("2", 1)])
+    other = store.append(cells_of(model, 5), model.bins, day="2023-11-16", batch="other")
+    store.compact(keep_days=1)
+    assert store.manifest().first_day == "2023-11-16"
+    loop.seal()
+    with caplog.at_level(logging.WARNING, "mbct.serving"):
+        assert loop.flush() == 1
+    assert float(store.window().cells.total.count) == other.count + 1
+    assert "2 outcomes were left out: day 2023-11-14 was dropped" in caplog.text
+    assert loop.flush() == 0
+    loop.close()
+
+
+def cells_of(model, n_rows):
+    columns = random_rows(9, model, n_rows)
+    scored = BatchScorer(model).score_columns([columns[name] for name in model.bins.names])
+    return cells_of_rows(scored.codes, scored.score, np.zeros(n_rows), model.bins)
+
+
+def test_one_bad_file_holds_no_other_back(tmp_path, clock):
+    model, store = random_model(1), Store()
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path), store, clock)
+    score(loop, model, ["a", "b"])
+    loop.join([("a", 1)])
+    loop.seal()
+    (path,) = tmp_path.glob("outcomes-*")
+    path.write_bytes(path.read_bytes().replace(model.bins.fingerprint.encode(), b"0" * 16))
+    loop.join([("b", 1)])
+    loop.seal()
+    with pytest.raises(FileNotFoundError):
+        loop.flush()
+    assert store.total("count") == 1
+    loop.close()
+
+
+def test_an_id_scored_again_after_the_clock_was_set_back_is_known(tmp_path, clock):
+    options = FeedbackOptions(folder=tmp_path)
+    first = FeedbackLoop(options, None, clock)
+    score(first, random_model(1), ["a"])
+    assert first.join([("a", 1)]).joined == 1
+    clock.now -= 7200
+    score(first, random_model(1), ["a"])
+    first.close()
+    second = FeedbackLoop(options, None, clock)
+    assert second.join([("a", 0)]).joined == 1
+    second.close()
+    third = FeedbackLoop(options, None, clock)
+    assert third.join([("a", 0)]).unknown == ("a",)
+    third.close()
+
+
+def test_forgetting_many_scores_takes_time_in_proportion(clock):
+    """One outcome after 400,000 scores had expired took a minute when each was found by a search from the start."""
+    loop = FeedbackLoop(FeedbackOptions(remembered=1_000_000), None, clock)
+    model = random_model(1, n_features=1)
+    for turn in range(40):
+        score(loop, model, [f"{turn}-{i}" for i in range(10_000)])
+    assert loop.waiting == 400_000
+    clock.now += 2 * 86_400
+    began = time.process_time()
+    assert loop.join([("0-0", 1)]).unknown == ("0-0",)
+    assert time.process_time() - began < 2.0
+    assert loop.waiting == 0
+
+
+@pytest.mark.parametrize(("policy", "least", "most"), [("always", 20, 60), ("interval", 2, 4), ("never", 0, 0)])
+def test_the_journal_is_forced_to_the_disk_as_often_as_asked(tmp_path, clock, monkeypatch, policy, least, most):
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path, fsync=policy), None, clock)
+    model = random_model(1)
+    score(loop, model, ["first"])
+    loop.join([("first", 1)])
+    forced, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: forced.append(descriptor) or real(descriptor))
+    for i in range(10):
+        score(loop, model, [str(i)])
+        loop.join([(str(i), 1)])
+    loop.sync()
+    assert least <= len(forced) <= most
+    monkeypatch.undo()
+    loop.close()
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(ParameterError, match="fsync='sometimes' must be one of always, interval, never"):
+        FeedbackOptions(fsync="sometimes")

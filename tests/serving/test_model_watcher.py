@@ -4,14 +4,21 @@ import json
 import logging
 import subprocess
 import sys
+import time
 
+import msgspec
 import pytest
 
 from builders import random_model
 from mbct.errors import StorageError
 from mbct.files import write_atomically
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import dump_document
+from mbct.serving.loaded_model import LoadedModel
 from mbct.serving.model_watcher import FileSource, ModelWatcher, RegistrySource
+from mbct.serving.openapi import document as document_of
+from mbct.serving.options import Limits
 from mbct.store.model_registry import ModelRegistry, version_of
 from mbct.store.redis_backend import RedisBackend
 
@@ -221,3 +228,120 @@ def test_a_size_limit_on_files_is_such_a_disk_too(model_file, content, tmp_path)
     assert done.returncode != 0
     assert "the file that was there is unchanged" in done.stderr
     assert model_file.read_bytes() == before
+
+
+class AbsurdSource:
+    """A source that fails as no source should."""
+
+    def __init__(self):
+        self.failing = None
+
+    def latest(self):
+        if self.failing == "latest":
+            raise ZeroDivisionError("in latest")
+        return str(self.failing)
+
+    def read(self, _):
+        if self.failing == "read":
+            raise RecursionError("in read")
+        return dump_document({"method": "mbct", "state": {"model": random_model(1).to_dict()}})
+
+    def wait(self, seconds):
+        time.sleep(seconds)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("failing", ["latest", "read", "build"])
+def test_no_exception_ends_the_watching(failing, caplog):
+    source = AbsurdSource()
+    calls = []
+
+    def build(content, name):
+        calls.append(name)
+        if source.failing == "build":
+            raise MemoryError("no room")
+        return LoadedModel(content, name)
+
+    watcher = ModelWatcher(source, build, poll_seconds=0.01)
+    watcher.look()
+    before = watcher.current
+    source.failing = failing
+    watcher.look()
+    assert watcher.current is before
+    assert watcher.health.refused == (failing == "build")
+    assert watcher.health.source_up == (failing == "build")
+    assert "keeps serving" in caplog.text
+    source.failing = "over"
+    watcher.look()
+    assert watcher.health.problem is None
+
+
+def with_features(model, features):
+    """The same score with other features, and no trees."""
+    return CalibrationEnsemble(model.score, model.link, FeatureBins((model.bins[0], *features)), ())
+
+
+def test_a_model_with_other_columns_is_refused_unless_allowed(model_file, content):
+    model = random_model(1, n_trees=4)
+    _, number, text, *rest = model.bins
+    added = with_features(model, [number, text, *rest, NumberBins("new", (1.0,))])
+    narrowed = with_features(model, [number, NumberBins(text.name, (1.0,)), *rest])
+    fewer = with_features(model, [number])
+    watcher = ModelWatcher(FileSource(model_file))
+    watcher.look()
+    before = watcher.current
+    for refused, reason in ((added, "'new' is new"), (narrowed, f"'{text.name}' takes numbers only")):
+        write_atomically(model_file, content(refused))
+        watcher.look()
+        assert watcher.current is before
+        assert watcher.health.problem == "a new model was refused: it has other columns"
+        assert reason in watcher.health.detail
+    assert watcher.health.refused == 2
+    write_atomically(model_file, content(fewer))
+    watcher.look()
+    assert watcher.current.version == version_of(content(fewer))
+    assert watcher.health.problem is None
+    forced = ModelWatcher(FileSource(model_file), allow_other_columns=True)
+    forced.look()
+    write_atomically(model_file, content(added))
+    forced.look()
+    assert forced.current.version == version_of(content(added))
+
+
+def test_the_model_in_service_of_a_store_is_watched(tmp_path, content):
+    registry = ModelRegistry(tmp_path / "store")
+    watcher = ModelWatcher(RegistrySource(registry), poll_seconds=0.01)
+    watcher.look()
+    assert watcher.current is None
+    first = registry.publish(content(random_model(1)))
+    watcher.look()
+    second = registry.publish(content(random_model(1, n_trees=5)))
+    watcher.look()
+    assert watcher.current.version == second
+    registry.rollback()
+    watcher.look()
+    assert watcher.current.version == first
+
+
+def test_any_name_of_a_column_can_be_served(content):
+    names = ['15" screen', "back\\slash", "new\nline", "ü", "*", "", "f1", "a`b"]
+    bins = FeatureBins((NumberBins('p"', ()), *(CategoryBins(name, ("x", "y")) for name in names)))
+    model = CalibrationEnsemble('p"', "odds", bins, ())
+    loaded = LoadedModel(content(model))
+    row = {'p"': 0.25, **dict.fromkeys(names, "x")}
+    for document in ({"rows": [row]}, {"columns": {name: [value] for name, value in row.items()}}):
+        for codec, decoder in ((msgspec.json, loaded.decoders.json), (msgspec.msgpack, loaded.decoders.msgpack)):
+            decoded = decoder.decode(codec.encode(document))
+            given = decoded.rows[0] if "rows" in document else decoded.columns
+            assert msgspec.structs.astuple(given)[0] in (0.25, [0.25])
+    for wrong, words in (
+        ({**row, 'p"': 2.0}, '<= 1.0 - at `$.rows[0].p"`'),
+        ({**row, '15" screen': []}, '- at `$.rows[0].15" screen`'),
+        ({'p"': 0.5}, 'missing required field `15" screen`'),
+    ):
+        with pytest.raises(msgspec.ValidationError) as caught:
+            loaded.decoders.json.decode(msgspec.json.encode({"rows": [wrong]}))
+        assert words in str(caught.value)
+    assert msgspec.json.decode(msgspec.json.encode(document_of(loaded, Limits(), token=False)))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 import threading
 import time
 
@@ -12,6 +13,8 @@ import pytest
 from builders import random_model, random_rows
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, StorageError
 from mbct.files import write_atomically
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving import serve
 from mbct.serving.batch import BatchScorer
 from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
@@ -261,3 +264,76 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "uvicorn", None)
     with pytest.raises(MissingDependencyError, match=r"mbct\[serve\]"):
         serve("model.json")
+
+
+def test_workers_share_the_port_and_score_alike(start_service, model_file, content, eventually):
+    model = random_model(1, n_trees=4)
+    service = start_service(repr(str(model_file)), workers=2)
+    columns = random_rows(3, model, 5)
+    expected = BatchScorer(model).score_mapping(columns)
+    workers = set()
+
+    def both_seen():
+        with httpx.Client(base_url=service.url) as client:  # a connection stays with one worker
+            answer = client.post("/v1/score", json={"columns": columns}).json()["calibrated"]
+            assert answer == pytest.approx(expected, abs=1e-12)
+            text = client.get("/metrics").text
+            workers.update(re.findall(r'mbct_rows_total{worker="(\d+)"} \d+', text))
+            refused = client.post("/v1/outcome", json={"outcomes": [{"id": "a", "label": 1}]})
+            assert (refused.status_code, "--workers 1" in refused.json()["detail"]) == (501, True)
+        return len(workers) == 2
+
+    eventually(both_seen, 30, "answers of both workers")
+    other = content(random_model(1, n_trees=5))
+    write_atomically(model_file, other)
+
+    def swapped():
+        versions = {httpx.get(f"{service.url}/readyz").json()["model"] for _ in range(8)}
+        return versions == {version_of(other)}
+
+    eventually(swapped, 30, "the swap in both workers")
+    assert service.stop() == 0
+
+
+def test_workers_take_no_outcomes(tmp_path, model_file):
+    with pytest.raises(ParameterError, match="a journal needs one process, not workers=2"):
+        ServiceOptions(workers=2, feedback=FeedbackOptions(folder=tmp_path))
+    with pytest.raises(ParameterError, match="one process, not workers=2"):
+        serve(model_file, options=ServiceOptions(workers=2), sink=object())
+    with pytest.raises(ParameterError, match="workers=0"):
+        ServiceOptions(workers=0)
+
+
+def test_a_column_with_quotes_in_its_name_is_served(start_service, content, tmp_path):
+    name = '15" screen'
+    bins = FeatureBins((NumberBins("score", (0.5,)), CategoryBins(name, ("yes", "no"))))
+    model = CalibrationEnsemble("score", "odds", bins, ())
+    (tmp_path / "quoted.json").write_bytes(content(model))
+    service = start_service(repr(str(tmp_path / "quoted.json")))
+    row = {"score": 0.25, name: "never seen"}
+    with httpx.Client(base_url=service.url) as client:
+        assert client.post("/v1/score", json={"rows": [row]}).json()["calibrated"] == [0.25]
+        assert client.post("/v1/explain", json={"row": row}).status_code == 200
+        assert f"at `$.rows[0].{name}`" in client.post("/v1/score", json={"rows": [{**row, name: []}]}).json()["detail"]
+        assert 'feature="15\\" screen"' in client.get("/metrics").text
+        assert name in client.get("/openapi.json").json()["components"]["schemas"]["Row"]["required"]
+
+
+def test_strangers_learn_no_address_and_the_log_shows_control_characters(start_service, tmp_path, content):
+    token = "a-long-enough-token"
+    folder = tmp_path / "a\x1b[31m\nb"
+    folder.mkdir()
+    path = folder / "model.json"
+    path.write_bytes(content(random_model(1)))
+    service = start_service(repr(str(path)), token=token)
+    path.write_bytes(b"{}")
+    with httpx.Client(base_url=service.url) as client:
+        end = time.monotonic() + 15
+        while client.get("/readyz").json()["status"] != "degraded":
+            assert time.monotonic() < end
+        stranger = client.get("/readyz").json()
+        assert stranger["problem"] == "a new model was refused: it cannot be served"
+        trusted = client.get("/readyz", headers={"authorization": f"Bearer {token}"}).json()
+        assert str(path) in trusted["problem"]
+    assert "\\u001b[31m\\u000ab" in service.log
+    assert "\x1b" not in service.log
