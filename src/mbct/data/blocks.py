@@ -84,9 +84,9 @@ def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumb
 
 def time_key(name: str, dtype: DType, block: BlockSize) -> nw.Expr:
     """A column of time in an engine, cut off to days or hours, so that rows group by it; others are as they are."""
-    if not isinstance(dtype, nw.Datetime) or dtype.time_zone is not None:
+    if not isinstance(dtype, nw.Datetime) or dtype.time_zone is not None or not isinstance(block, str):
         return nw.col(name)
-    return nw.col(name).dt.truncate("1d" if block in ("day", "week") else "1h")
+    return nw.col(name).dt.truncate("1h" if block == "hour" else "1d")
 
 
 def _numbered(blocks: npt.NDArray[Any], kind: str) -> BlockNumbers:
