@@ -9,6 +9,7 @@ Tables come from ``--data`` or from packages of the extra ``bench``; none is par
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def flights_2001(folder: Path) -> Table:
     table = pd.read_parquet(folder / "flights_2001.parquet")
     date = table["date"].dt
     frame = table[["origin", "destination", "distance"]].assign(
-        hour=date.hour, weekday=date.weekday, month=date.month, day=date.day, day_of_year=date.dayofyear
+        hour=date.hour, weekday=date.day_of_week, month=date.month, day=date.day, day_of_year=date.day_of_year
     )
     part = _stretches(frame["month"], (3, 5, 7))
     calendar = ("month", "day", "day_of_year")
@@ -132,7 +133,7 @@ def police_stops(_: Path) -> Table:
     date = pd.to_datetime(table["date"]).dt.tz_convert("America/Chicago").dt.tz_localize(None)
     names = ["problem", "MDC", "preRace", "race", "gender", "neighborhood", "policePrecinct", "lat", "long"]
     frame = _as_text(table[names].copy(), [*names[:6], "policePrecinct"])
-    frame = frame.assign(hour=date.dt.hour, weekday=date.dt.weekday, month=date.dt.month, day=date.dt.day)
+    frame = frame.assign(hour=date.dt.hour, weekday=date.dt.day_of_week, month=date.dt.month, day=date.dt.day)
     label = (table["personSearch"] == "YES").to_numpy(float)
     return Table(frame, label, _days(date), _stretches(frame["month"], (5, 9)), ("month", "day"))
 
@@ -158,7 +159,7 @@ def movies(_: Path) -> Table:
     table = _r_table("dslabs", "movielens")
     frame = _as_text(table[["movieId", "genres", "year"]].copy(), ["movieId", "genres"])
     date = pd.to_datetime(table["timestamp"], unit="s").dt
-    frame = frame.assign(age=date.year - table["year"], hour=date.hour, weekday=date.weekday)
+    frame = frame.assign(age=date.year - table["year"], hour=date.hour, weekday=date.day_of_week)
     return Table(frame, (table["rating"] >= 4).to_numpy(float), table["userId"].to_numpy(int))
 
 
@@ -214,11 +215,9 @@ def pairs(order: str) -> list[tuple[str, str, bool]]:
 
 def splits(name: str, base: str, calendar: bool, folder: Path, seed: int = 0) -> Split:
     """One pair: the data set in three parts, the first of which trained the base predictor."""
-    table = _load(name, base, folder)
-    part = _parts(table, seed)
-    features = table.frame.drop(columns=list(table.calendar))
-    score = table.given if table.given is not None else base_scores(features, table.label, base, seed, part)
-    frame = (table.frame if calendar else features).assign(score=score)
+    table, part, score = _scored(name, base, folder, seed)
+    frame = table.frame if calendar else table.frame.drop(columns=list(table.calendar))
+    frame = frame.assign(score=score)
     found: list[Any] = []
     for k in (FIT, EVALUATE):
         rows = np.flatnonzero(part == k)
@@ -227,8 +226,25 @@ def splits(name: str, base: str, calendar: bool, folder: Path, seed: int = 0) ->
     return Split(*found)
 
 
+@lru_cache(maxsize=1)
+def _scored(name: str, base: str, folder: Path, seed: int) -> tuple[Table, np.ndarray, np.ndarray]:
+    """A data set, the part of each row and the base's prediction, which pairs with and without calendar share."""
+    table = _load(name, base, folder)
+    part = _parts(table, seed)
+    if table.given is not None:
+        return table, part, table.given
+    used = part != UNUSED
+    features = table.frame.loc[used].drop(columns=list(table.calendar))
+    score = np.full(len(part), np.nan)
+    score[used] = base_scores(features, table.label[used], base, seed, part[used])
+    return table, part, score
+
+
 def base_scores(frame: pd.DataFrame, label: np.ndarray, base: str, seed: int, part: np.ndarray) -> np.ndarray:
-    """LightGBM on the first part: many leaves on all columns, or few on every other one; never on calendar columns."""
+    """LightGBM on the first part: many leaves on all columns, or few on every other one.
+
+    In time order it never sees calendar columns, so that pairs with and without them have one base.
+    """
     import lightgbm
 
     columns = frame if base == "strong" else frame[frame.columns[::2]]
