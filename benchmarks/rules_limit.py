@@ -19,7 +19,8 @@ from mbct import MBCTCalibrator
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.stats.logodds import logit, sigmoid
-from quality import OUT, row_losses, thirds
+from quality import OUT, thirds
+from quality_peers import row_losses
 from rules import measured
 
 PAIRS = (("French claims", "strong"), ("flights", "strong"), ("flights", "weak"))
