@@ -38,7 +38,7 @@ from quality_blocks_page import block_page
 from quality_data import ORDERS, RANDOM, Split, splits
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 from quality_peers import METHODS as BLOCK_METHODS
-from quality_peers import SCORE, boosted, folds_of, mcgrad, row_losses
+from quality_peers import SCORE, boosted, folds_of, installed, mcgrad, row_losses
 
 OUT = Path("docs/benchmarks")
 README = Path("README.md")
@@ -146,10 +146,10 @@ def run_random(arguments: argparse.Namespace) -> None:
     path = OUT / "quality.jsonl"
     kept = {(r["data"], r["base"], r["seed"], r["method"]): r for r in kept_results(path)}
     names = arguments.sets or list(DATA)
+    chosen = installed(m for m in METHODS if not arguments.only or m in arguments.only)
     runs = [(n, k, s) for s in range(arguments.seeds) for n in names for k in ("strong", "weak")]
     with progress("quality", len(runs)) as advance, path.open("a") as log:
         for name, kind, seed in runs:
-            chosen = [m for m in METHODS if not arguments.only or m in arguments.only]
             missing = [m for m in chosen if m in arguments.only or (name, kind, seed, m) not in kept]
             for result in measure(name, kind, seed, missing, arguments.data) if missing else ():
                 kept[name, kind, seed, result["method"]] = result
@@ -167,19 +167,21 @@ def run_random(arguments: argparse.Namespace) -> None:
 def main() -> None:
     """Run what is missing in one order and write its page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--order", choices=list(ORDERS), default="time")
+    parser.add_argument("--order", choices=list(ORDERS), default="random")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--seeds", type=int, default=5, help="of random order; 0 only writes the page")
     parser.add_argument("--sets", nargs="*", default=[], help="data sets to run; all by default")
     parser.add_argument("--only", nargs="*", default=[], help="methods to compute again, kept results or not")
-    parser.add_argument("--methods", nargs="*", default=list(BLOCK_METHODS), help="of time and groups; [] writes pages")
+    parser.add_argument(
+        "--methods", nargs="*", default=list(BLOCK_METHODS), help="of time and groups; none only writes the page"
+    )
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
     if arguments.order == "random":
         run_random(arguments)
         return
     path = OUT / f"quality-{arguments.order}.jsonl"
-    methods = arguments.only or arguments.methods
+    methods = installed(arguments.only or arguments.methods)
     results = run_order(arguments.order, arguments.data, path, methods, arguments.only, arguments.sets)
     text = block_page(results, arguments.order)
     path.with_suffix(".md").write_text(text)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mbct.progress import progress
-from quality_data import file_name, pairs, splits
+from quality_data import pairs, splits
 from quality_page import kept_results
 from quality_peers import row_losses, run
 
@@ -79,11 +79,12 @@ def run_order(
         for pair in chosen:
             missing = [m for m in methods if m in again or (*pair, m) not in kept]
             for result in measure(pair, missing, order, folder) if missing else ():
-                kept[key(result)] = result
                 log.write(json.dumps(result) + "\n")
                 log.flush()
             advance(1)
-    place = {file_name(*pair): i for i, pair in enumerate(pairs(order))}
-    results = sorted(kept.values(), key=lambda r: place.get(file_name(*key(r)[:3]), len(place)))
-    path.write_text("".join(json.dumps(result) + "\n" for result in results))
+    place = {pair: i for i, pair in enumerate(pairs(order))}
+    results = sorted(latest(path).values(), key=lambda r: place.get(key(r)[:3], len(place)))
+    lines = "".join(json.dumps(result) + "\n" for result in results)
+    if lines != path.read_text():
+        path.write_text(lines)
     return results

@@ -1,6 +1,6 @@
 """The data sets of the quality benchmark: features, label, and the blocks of rows that belong together.
 
-    python benchmarks/quality_data.py --data ../shared/data --out /tmp/pairs
+    python benchmarks/quality_data.py --data ../shared/data --out pairs
 
 writes every pair of data set and base predictor in time order and by groups as Parquet, for work outside the benchmark.
 Tables come from ``--data`` or from packages of the extra ``bench``; none is part of the repository.
@@ -331,21 +331,14 @@ def main() -> None:
     parser.add_argument("--orders", nargs="*", choices=["time", "groups"], default=["time", "groups"])
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for order in arguments.orders:
-        for name, base, calendar in pairs(order):
-            split = splits(name, base, calendar, arguments.data)
-            stem = arguments.out / file_name(name, base, calendar)
-            fit = split.fit_frame.assign(label=split.fit_label, block=split.fit_block)
-            fit.to_parquet(f"{stem}.fit.parquet")
-            evaluate = split.eval_frame.assign(label=split.eval_label, block=split.eval_block)
-            evaluate.to_parquet(f"{stem}.eval.parquet")
-            p = np.clip(evaluate["score"], 1e-9, 1 - 1e-9)
-            loss = -np.where(evaluate["label"] == 1, np.log(p), np.log1p(-p)).mean()
-            print(
-                f"{stem.name}: {len(fit)} and {len(evaluate)} rows, {fit['block'].nunique()} and "
-                f"{evaluate['block'].nunique()} blocks, base {loss:.5f}",
-                flush=True,
-            )
+    for name, base, calendar in [pair for order in arguments.orders for pair in pairs(order)]:
+        split = splits(name, base, calendar, arguments.data)
+        stem = arguments.out / file_name(name, base, calendar)
+        fit = split.fit_frame.assign(label=split.fit_label, block=split.fit_block)
+        evaluate = split.eval_frame.assign(label=split.eval_label, block=split.eval_block)
+        fit.to_parquet(f"{stem}.fit.parquet")
+        evaluate.to_parquet(f"{stem}.eval.parquet")
+        print(f"{stem.name}: {len(fit)} rows to calibrate on, {len(evaluate)} to evaluate on", flush=True)
 
 
 if __name__ == "__main__":

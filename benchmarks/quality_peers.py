@@ -5,7 +5,9 @@ base's log-odds and see them as a feature too. Their ensembles of five folds sto
 out and average log-odds: folds of blocks (stretches of time, or groups) are what a careful user does by hand.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -30,13 +32,25 @@ METHODS = (
     "mbct",
 )
 OURS = "mbct"
+OPTIONAL = ("lightgbm", "catboost", "mcgrad")
 N_FOLDS = 5
 MAX_TREES = 500
 PATIENCE = 30
+N_THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 SCORE = "score_column" if "score_column" in signature(MBCTCalibrator).parameters else "score"
 """Name of the parameter that names the column of predictions: ``score`` up to version 0.1."""
 Booster = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray, pd.DataFrame], tuple[np.ndarray, np.ndarray]]
 """Trains on rows and labels, stops early on others; log-odds added for those and for the rows that evaluate."""
+
+
+def installed(methods: Iterable[str]) -> list[str]:
+    """Those methods whose library is installed; a line on the terminal names the others."""
+    methods = list(methods)
+    libraries = {m: m.partition(",")[0] for m in methods}
+    missing = {m for m in methods if libraries[m] in OPTIONAL and find_spec(libraries[m]) is None}
+    if missing:
+        print(f"not installed, left out: {', '.join(sorted(missing))} (extra bench)")
+    return [m for m in methods if m not in missing]
 
 
 def run(method: str, split: Split, order: str, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
@@ -98,7 +112,7 @@ def lightgbm_trees(
     import lightgbm
 
     settings = {"objective": "binary", "metric": "binary_logloss", "boost_from_average": False, "verbosity": -1}
-    settings |= {"learning_rate": 0.05, "num_leaves": 15, "min_data_in_leaf": 50, "num_threads": 2, "seed": 0}
+    settings |= {"learning_rate": 0.05, "num_leaves": 15, "min_data_in_leaf": 50, "num_threads": N_THREADS, "seed": 0}
     train = lightgbm.Dataset(fit, label, init_score=fit["logit"].to_numpy())
     valid = lightgbm.Dataset(held_out, held_out_label, init_score=held_out["logit"].to_numpy(), reference=train)
     stop = lightgbm.early_stopping(PATIENCE, verbose=False)
@@ -120,7 +134,7 @@ def catboost_trees(
         learning_rate=0.1,
         depth=6,
         early_stopping_rounds=PATIENCE,
-        thread_count=2,
+        thread_count=N_THREADS,
         random_seed=0,
         verbose=False,
         allow_writing_files=False,
