@@ -7,6 +7,7 @@ Tables come from ``--data`` or from packages of the extra ``bench``; none is par
 """
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ import pandas as pd
 BASE, FIT, EVALUATE = 0, 1, 2
 """Parts of a data set: rows that train the base predictor, rows that calibrate, rows that evaluate."""
 UNUSED = -1
+N_THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 MAX_ROWS = 300_000
 """Larger parts are subsampled at random, which keeps every block, to bound the time of the peers."""
 
@@ -250,7 +252,7 @@ def base_scores(frame: pd.DataFrame, label: np.ndarray, base: str, seed: int, pa
     columns = frame if base == "strong" else frame[frame.columns[::2]]
     columns = columns.apply(lambda c: c if c.dtype.kind in "iuf" else c.astype("category"))
     leaves, rounds = (31, 100) if base == "strong" else (7, 30)
-    settings = {"objective": "binary", "verbosity": -1, "num_threads": 2, "seed": seed, "num_leaves": leaves}
+    settings = {"objective": "binary", "verbosity": -1, "num_threads": N_THREADS, "seed": seed, "num_leaves": leaves}
     train = lightgbm.Dataset(columns[part == BASE], label[part == BASE])
     return np.asarray(lightgbm.train(settings, train, rounds).predict(columns))
 

@@ -5,7 +5,6 @@ base's log-odds and see them as a feature too. Their ensembles of five folds sto
 out and average log-odds: folds of blocks (stretches of time, or groups) are what a careful user does by hand.
 """
 
-import os
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from inspect import signature
@@ -16,7 +15,7 @@ import pandas as pd
 
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
-from quality_data import Split, contiguous_folds, group_folds
+from quality_data import N_THREADS, Split, contiguous_folds, group_folds
 
 METHODS = (
     "identity",
@@ -36,7 +35,6 @@ OPTIONAL = ("lightgbm", "catboost", "mcgrad")
 N_FOLDS = 5
 MAX_TREES = 500
 PATIENCE = 30
-N_THREADS = int(os.environ.get("OMP_NUM_THREADS", "2"))
 SCORE = "score_column" if "score_column" in signature(MBCTCalibrator).parameters else "score"
 """Name of the parameter that names the column of predictions: ``score`` up to version 0.1."""
 Booster = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray, pd.DataFrame], tuple[np.ndarray, np.ndarray]]
