@@ -60,8 +60,8 @@ def block_page(results: list[dict[str, Any]], order: str) -> str:
         f"{NOTES[order]} Made by `python benchmarks/quality.py --order {order}`. Differences are paired, in units of "
         "1e-5, ± the standard error of block sums (blocks: days, hours, years or groups). *Harmful*: worse than the "
         "base beyond two of these. *Best or near*: lowest loss, or within one of it. Block folds are five stretches of "
-        "time or five sets of groups; each stops early on the part it leaves out, and log-odds are averaged. A method that ran on fewer pairs "
-        "has the mean of those; seconds are of a machine that did other work too."
+        "time or five sets of groups; each stops early on the part it leaves out, and log-odds are averaged. "
+        "A method that ran on fewer pairs has the mean of those; seconds are of a machine that did other work too."
     )
     parts = [f"# {TITLES[order]}", note, "## By method", summary_table(found), "## MBCT on each pair", our_table(found)]
     return "\n\n".join([*parts, "## Log loss", loss_table(found)]) + "\n"
