@@ -38,7 +38,7 @@ from quality_blocks_page import block_page
 from quality_data import ORDERS, RANDOM, Split, splits
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 from quality_peers import METHODS as BLOCK_METHODS
-from quality_peers import SCORE, boosted, folds_of, installed, mcgrad, row_losses
+from quality_peers import boosted, folds_of, installed, mcgrad, row_losses
 
 OUT = Path("docs/benchmarks")
 README = Path("README.md")
@@ -62,7 +62,7 @@ def fit_and_calibrate(method: str, split: Split, seed: int) -> np.ndarray:
         return boosted("catboost", folds_of(kind, split, "random", seed), split)
     options = {"random_state": seed} if method == "lightgbm" else {}
     columns = list(split.fit_frame) if method == "lightgbm" else ["score"]
-    calibrator = make(method, **{SCORE: "score"}, **options)
+    calibrator = make(method, score_column="score", **options)
     calibrator.fit(split.fit_frame[columns], split.fit_label)
     return np.asarray(calibrator.calibrate(split.eval_frame[columns]))
 
@@ -96,7 +96,7 @@ def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFr
     total = np.zeros(len(judging))
     for k in range(5):
         rows = fold != k
-        calibrator = make("lightgbm", **{SCORE: "score"}, random_state=seed + k)
+        calibrator = make("lightgbm", score_column="score", random_state=seed + k)
         p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(judging)
         p = np.clip(p, 1e-9, 1 - 1e-9)
         total += np.log(p / (1 - p)) / 5

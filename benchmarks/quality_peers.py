@@ -7,7 +7,6 @@ out and average log-odds: folds of blocks (stretches of time, or groups) are wha
 
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,6 @@ OPTIONAL = ("lightgbm", "catboost", "mcgrad")
 N_FOLDS = 5
 MAX_TREES = 500
 PATIENCE = 30
-SCORE = "score_column" if "score_column" in signature(MBCTCalibrator).parameters else "score"
-"""Name of the parameter that names the column of predictions: ``score`` up to version 0.1."""
 Booster = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray, pd.DataFrame], tuple[np.ndarray, np.ndarray]]
 """Trains on rows and labels, stops early on others; log-odds added for those and for the rows that evaluate."""
 
@@ -61,17 +58,15 @@ def run(method: str, split: Split, order: str, seed: int = 0) -> tuple[np.ndarra
     if library == "catboost" or kind:
         return boosted(library, folds_of(kind, split, order, seed), split), {}
     columns = list(split.fit_frame) if method == "lightgbm" else ["score"]
-    calibrator = make(method, **{SCORE: "score"})
+    calibrator = make(method, score_column="score")
     calibrator.fit(split.fit_frame[columns], split.fit_label)
     return np.asarray(calibrator.calibrate(split.eval_frame[columns])), {}
 
 
 def mbct(split: Split, order: str, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
     """MBCT with its defaults: the one place that constructs and fits it."""
-    calibrator = MBCTCalibrator(**{SCORE: "score"}, random_state=seed)
-    # Versions without blocks in training get none: their results show what random folds cost.
-    name = order if order in signature(calibrator.fit).parameters else None
-    blocks = {name: split.fit_block} if name and split.fit_block is not None else {}
+    calibrator = MBCTCalibrator(score_column="score", random_state=seed)
+    blocks = {} if split.fit_block is None else {order: split.fit_block}
     calibrator.fit(split.fit_frame, split.fit_label, **blocks)
     model = calibrator.model_
     return np.asarray(calibrator.calibrate(split.eval_frame)), {"trees": len(model.trees), "rules": model.n_rules}
