@@ -1,13 +1,17 @@
 """cells, refresh and the way back, on two simulated days."""
 
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
 from mbct import MBCTCalibrator, load_model
 from mbct.calibrators.persistence import dumps
+from mbct.stats.logodds import logit, sigmoid
 from mbct.store import CellStore, ModelRegistry
 from terminal import mbct, mbct_on_terminal
 
@@ -69,6 +73,69 @@ def test_merge(days: Path):
     done = mbct_on_terminal("cells", "merge", "--store", "cells", cwd=days)
     assert done.code == 0
     assert "8,000 rows of 2 days in 2 files" in done.out
+
+
+def test_the_same_file_name_on_two_days_is_two_batches(days: Path, tmp_path: Path):
+    """Two days' `part.parquet`, the second after a merge: none may take the place of the other."""
+    for number, day in ((1, "13"), (2, "14")):
+        (tmp_path / day).mkdir()
+        shutil.copy(days / f"{number}.parquet", tmp_path / day / "part.parquet")
+    aggregate = ["cells", "aggregate", "--store", "cells", "--day", "2024-05-13"]
+    assert mbct(*aggregate, "13/part.parquet", cwd=tmp_path).code == 0
+    assert mbct("cells", "merge", "--store", "cells", cwd=tmp_path).code == 0
+    assert mbct(*aggregate, "14/part.parquet", cwd=tmp_path).code == 0
+    assert mbct(*aggregate, "14/part.parquet", cwd=tmp_path).code == 0
+    status = json.loads(mbct("cells", "status", "--store", "cells", "--json", cwd=tmp_path).out)
+    assert [(day["day"], day["rows"], len(day["batches"])) for day in status["days"]] == [("2024-05-13", 8000, 2)]
+    shutil.copy(days / "1.parquet", tmp_path / "14" / "part.parquet")
+    refused = mbct(*aggregate, "14/part.parquet", cwd=tmp_path)
+    assert refused.code == 2
+    assert "other rows than these" in refused.err
+    assert mbct(*aggregate, "14/part.parquet", "--replace", cwd=tmp_path).code == 0
+    whole = json.loads(mbct("cells", "window", "--store", "cells", "--json", cwd=tmp_path).out)
+    first = parquet.read_table(days / "1.parquet")["click"].to_numpy().mean()
+    assert (whole["rows"], whole["label_rate"]) == (8000, pytest.approx(first))
+
+
+def test_status_and_verify(days: Path, tmp_path: Path):
+    store = shutil.copytree(days / "cells", tmp_path / "cells")
+    shown = mbct("cells", "status", "--store", "cells", cwd=tmp_path).out
+    assert shown.splitlines()[0].split() == ["day", "batches", "rows", "positives", "age"]
+    assert shown.splitlines()[1].split()[:3] == ["2024-05-01", "1", "4,000"]
+    verify = ["cells", "verify", "--store", "cells"]
+    assert "0 faults" in mbct(*verify, cwd=tmp_path).out
+    (damaged, *_) = sorted((store / "cells").rglob("*.parquet"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    found = mbct(*verify, "--json", cwd=tmp_path)
+    assert found.code == 1
+    assert damaged.name in json.loads(found.out)["faults"][0]
+
+
+def test_a_rollback_exchanges_the_served_file(days: Path, tmp_path: Path):
+    shutil.copytree(days / "cells", tmp_path / "cells")
+    registry = ModelRegistry(tmp_path / "cells")
+    fit = [MBCTCalibrator("pctr", preset="paper", max_trees=n) for n in (1, 2)]
+    first, second = (dumps(one.fit(parquet.read_table(days / "1.parquet"), "click")) for one in fit)
+    registry.publish(first)
+    registry.publish(second)
+    (tmp_path / "model.json").write_bytes(second)
+    assert mbct("rollback", "cells", "-o", "model.json", cwd=tmp_path).code == 0
+    assert (tmp_path / "model.json").read_bytes() == first
+
+
+def test_a_bad_first_model_is_not_promoted_and_the_exit_code_says_so(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    for number, shift in ((1, 2.0), (2, -2.0)):
+        p = rng.beta(1.0, 4.0, 4000).round(3)
+        table = pa.table({"p": p, "y": (rng.random(4000) < sigmoid(logit(p) + shift)).astype(int)})
+        parquet.write_table(table, tmp_path / f"{number}.parquet")
+        roles = ["--label", "y", "--score", "p", "--store", "cells", "--day", f"2024-05-0{number}"]
+        assert mbct("cells", "aggregate", f"{number}.parquet", *roles, cwd=tmp_path).code == 0
+    done = mbct("refresh", "--store", "cells", "-o", "model.json", "--holdout-days", "1", cwd=tmp_path)
+    assert done.code == 1
+    assert "log loss rises by" in done.out
+    assert "predictions pass unchanged" in done.out
+    assert not (tmp_path / "model.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -209,3 +209,19 @@ def test_a_comparison_that_is_no_number_never_promotes(gain: PairedGain) -> None
         promoted, reason = _decide(gain, require, 0.05, "before")
         assert not promoted
         assert "not a number" in reason
+
+
+def test_a_refresh_trains_by_whole_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, _ = _store(tmp_path / "store", [1.0] * 9)
+    seen = []
+    fit = MBCTCalibrator.fit_cells
+
+    def watched(self, cells, bins):
+        seen.append(cells)
+        return fit(self, cells, bins)
+
+    monkeypatch.setattr(MBCTCalibrator, "fit_cells", watched)
+    mbct.refresh(store, MBCTCalibrator(**FAST))
+    mbct.refresh(store, MBCTCalibrator(**FAST), days=3)
+    assert np.unique(seen[0].block).tolist() == list(range(6))
+    assert seen[1].block is None  # three days cannot tell days from rows

@@ -52,6 +52,7 @@ def aggregate(
     batch: str | None,
     replace: bool,
     label: str | None,
+    positive: str | None,
     score: str | None,
     weight: str | None,
     features: tuple[str, ...],
@@ -69,7 +70,9 @@ def aggregate(
 
     opened = CellStore(store)
     name = batch or " ".join(part for part in (day, data, sql) if part)
-    with labelled_data(data, sql, label, score, weight, features, exclude, memory_limit=memory_limit) as (rows, roles):
+    with labelled_data(
+        data, sql, label, score, weight, features, exclude, memory_limit=memory_limit, positive=positive
+    ) as (rows, roles):
         added = append_rows(opened, rows, roles, day, name, replace=replace)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})

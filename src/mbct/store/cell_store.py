@@ -10,7 +10,8 @@ import os
 import re
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from itertools import groupby
 from typing import Any
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 
 from mbct.errors import DataError, ModelFileError, StorageError
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.stats.sums import Sums
 from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, fault_of, from_parquet, to_parquet
 from mbct.store.document_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
@@ -93,6 +93,8 @@ class CellStore:
             raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
         if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
             raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
+        if cells.block is not None:
+            cells = replace_fields(cells, block=None).canonical()  # the store's blocks are its days
         self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
         content = to_parquet([cells])
         entry = _entry((batch,), (digest_of(cells),), as_day(day), [cells], content)
@@ -161,7 +163,7 @@ class CellStore:
         fingerprint : str, optional
             Chooses among bins where the days were coded with different ones.
         by_day : bool, default False
-            Keep the cells of different days apart; ``Window.day`` then holds the day of each cell.
+            Keep the cells of different days apart: each day is a block of the cells, and ``Window.day`` its date.
 
         """
         if days is not None and days < 1:
@@ -245,18 +247,17 @@ class CellStore:
     def _read_window(self, batches: Sequence[Batch], half_life: float | None, *, by_day: bool) -> Window:
         bins = self.bins(batches[0].fingerprint)
         first, last = batches[0].day, batches[-1].day
-        merged = []
-        for day, group in groupby(batches, key=lambda batch: batch.day):
-            parts = [cells for batch in group for cells in self._read(batch, bins)]
+        merged, days = [], []
+        for number, (day, group) in enumerate(groupby(batches, key=lambda batch: batch.day)):
+            parts = [part for batch in group for part in self._read(batch, bins)]
             cells = parts[0].merge(*parts[1:])
             fade = 1.0 if half_life is None else 0.5 ** (days_between(day, last) / half_life)
-            merged.append((day, cells if fade == 1.0 else cells.decay(fade)))
-        if not by_day:
-            _, (cells, *others) = zip(*merged, strict=True)
-            return Window(cells.merge(*others), bins, first, last, tuple(batches), half_life)
-        day_of_cell = np.repeat([days_between(_EPOCH, day) for day, _ in merged], [len(cells) for _, cells in merged])
-        cells = _concatenated([cells for _, cells in merged])
-        return Window(cells, bins, first, last, tuple(batches), half_life, day_of_cell.astype(np.int64))
+            block = np.full(len(cells), number, dtype=np.int32) if by_day else None
+            merged.append(replace_fields(cells if fade == 1.0 else cells.decay(fade), block=block))
+            days.append(days_between(_EPOCH, day))
+        cells = merged[0].merge(*merged[1:])
+        day_of_cell = None if cells.block is None else np.array(days, dtype=np.int64)[cells.block]
+        return Window(cells, bins, first, last, tuple(batches), half_life, day_of_cell)
 
     def _read(self, batch: Batch, bins: FeatureBins) -> list[Cells]:
         """Cells of each batch in a file; FileNotFoundError where it is gone."""
@@ -330,7 +331,7 @@ class CellStore:
         def drop(body: dict[str, Any]) -> dict[str, Any]:
             held = self._manifest_of(body)
             left = tuple(batch for batch in held.batches if batch.day >= first)
-            return replace(held, batches=left, first_day=max(first, held.first_day or first)).to_dict()
+            return replace_fields(held, batches=left, first_day=max(first, held.first_day or first)).to_dict()
 
         def dropped(body: dict[str, Any]) -> bool:
             held = self._manifest_of(body)
@@ -380,12 +381,6 @@ def _entry(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list
         sum(float(np.asarray(part.total.count)) for part in parts),
         sum(float(np.asarray(part.total.label)) for part in parts),
     )
-
-
-def _concatenated(parts: list[Cells]) -> Cells:
-    """Cells side by side, not added up."""
-    sums = Sums(*(np.concatenate([getattr(part.sums, f.name) for part in parts]) for f in fields(Sums)))
-    return replace(parts[0], codes=np.concatenate([part.codes for part in parts]), sums=sums)
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:

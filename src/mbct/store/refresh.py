@@ -20,6 +20,8 @@ from mbct.store.model_registry import FileBackend, ModelRegistry
 
 Require = Literal["not worse", "better"]
 _HOLDOUT_DAYS = 7
+_LEAST_BLOCKS = 5
+"""Days from which on the candidate is cross-validated by whole days; fewer cannot tell days from rows."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def refresh(
 ) -> Refresh:
     """Refit from the days before the holdout and put the model into service unless the holdout days show it is worse.
 
-    The candidate that was compared is the one that is promoted; it has not seen the holdout.
+    The candidate that was compared is the one that is promoted; it has not seen the holdout. From five training days
+    on its own folds and evidence go by whole days too.
 
     Parameters
     ----------
@@ -139,7 +142,10 @@ def _windows(
     first = known[-n_days]
     evaluation = store.window(days_between(first, last) + 1, until=last, fingerprint=of_last[-1], by_day=True)
     before = datetime.date.fromisoformat(first) - datetime.timedelta(days=1)
-    return evaluation, store.window(days, half_life, until=before, fingerprint=of_last[-1])
+    training = store.window(days, half_life, until=before, fingerprint=of_last[-1], by_day=True)
+    if len({batch.day for batch in training.batches}) < _LEAST_BLOCKS:
+        training = store.window(days, half_life, until=before, fingerprint=of_last[-1])
+    return evaluation, training
 
 
 def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previous: str | None) -> MBCTCalibrator:
