@@ -13,7 +13,7 @@ from mbct.validation import FloatArray
 N_SUMS = 5
 COUNT, LABEL, PRED, PRED2, PRED_LABEL = range(N_SUMS)
 _N_PACKED = 2
-"""A cell of one prediction and one label is told by two numbers: the prediction, and its mass, below 0 for label 0."""
+"""A cell of one prediction and one label is two numbers: the prediction, and its weight, below 0 for label 0."""
 
 
 def in_node_order(cells: Cells, n_threads: int, *, numbered: bool) -> NodeOrder:
@@ -27,7 +27,7 @@ def in_node_order(cells: Cells, n_threads: int, *, numbered: bool) -> NodeOrder:
         held = order.sums[rows]
         if is_whole:
             np.divide(s.pred[rows], s.count[rows], out=held[:, 0])
-            # The mass with the label's sign: 2·label − count.
+            # The weight with the label's sign: 2·label − count.
             np.multiply(s.label[rows], 2.0, out=held[:, 1])
             held[:, 1] -= s.count[rows]
         else:
@@ -43,9 +43,9 @@ def unpacked(held: FloatArray) -> tuple[float, float, float, float, float]:
     """The five sums of a cell."""
     if len(held) == N_SUMS:
         return held[0], held[1], held[2], held[3], held[4]
-    p, mass = held[0], abs(held[1])
-    label = mass if held[1] > 0.0 else 0.0
-    return mass, label, mass * p, mass * p * p, label * p
+    p, weight = held[0], abs(held[1])
+    label = weight if held[1] > 0.0 else 0.0
+    return weight, label, weight * p, weight * p * p, label * p
 
 
 @kernel
@@ -120,7 +120,7 @@ class CellSource:
     """Cells in memory as the grower sees them; ``numbered`` ones can be found in the order in which they came."""
 
     most_sums_at_once = 1_000_000
-    """Few enough for the sums to be still in the cache when splits are judged by them."""
+    """Few enough for the sums to be still in the cache when splits are evaluated by them."""
 
     def __init__(self, cells: Cells, n_threads: int, *, numbered: bool = False):
         self.n_codes = cells.n_codes

@@ -44,7 +44,7 @@ class LevelSource(Protocol):
         """Multiply each row's prediction by its node's multiplier; back to the root."""
 
 
-class SplitJudge(Protocol):
+class SplitEvaluator(Protocol):
     """A loss computed from rows, for the losses that have no closed form."""
 
     def node_loss(self, node: int, multiplier: float) -> float:
@@ -135,7 +135,7 @@ class _Growing:
 def grow_level_wise(
     source: LevelSource,
     growth: PaperGrowth,
-    judge: SplitJudge | None = None,
+    evaluator: SplitEvaluator | None = None,
     on_split: Callable[[GrownSplit], None] = lambda _: None,
 ) -> tuple[CalibrationTree, float]:
     """Grow one tree; returns it with the loss of all rows under it. Rows are left at their leaves."""
@@ -150,14 +150,14 @@ def grow_level_wise(
         for chunk in range(0, len(level), most):
             nodes = level[chunk : chunk + most]
             histograms = at_root if depth == 0 else source.level_sums(nodes.tolist())
-            for split in _split_level(nodes, depth, histograms, offset, growing, growth, judge):
+            for split in _split_level(nodes, depth, histograms, offset, growing, growth, evaluator):
                 on_split(split)
         level = np.arange(n_before, len(growing.feature))
         if not len(level):
             break
         source.move(*growing.routing())
     tree = growing.frozen()
-    return tree, growing.losses(growing.total, growth)[0] if judge is None else judge.tree_loss(tree)
+    return tree, growing.losses(growing.total, growth)[0] if evaluator is None else evaluator.tree_loss(tree)
 
 
 def _split_level(
@@ -167,18 +167,18 @@ def _split_level(
     offset: Positions,
     growing: _Growing,
     growth: PaperGrowth,
-    judge: SplitJudge | None,
+    evaluator: SplitEvaluator | None,
 ) -> Iterator[GrownSplit]:
     """Split each node whose local loss falls by the feature that leaves the least."""
     multipliers = growing.multiplier[nodes]
-    best, before, after = _best_features(nodes, histograms, offset, growing, growth, judge)
-    # A judge sees the tree after each split, the closed form follows from sums.
-    parts = [slice(None)] if judge is None else [slice(i, i + 1) for i in np.flatnonzero(best >= 0).tolist()]
+    best, before, after = _best_features(nodes, histograms, offset, growing, growth, evaluator)
+    # An evaluator sees the tree after each split, the closed form follows from sums.
+    parts = [slice(None)] if evaluator is None else [slice(i, i + 1) for i in np.flatnonzero(best >= 0).tolist()]
     for part in parts:
         splits = MultiwaySplits.of(histograms[part], offset, best[part], multipliers[part], growth.min_bin_size)
         split_nodes = nodes[part][splits.slot]
         totals = growing.split(split_nodes, splits)
-        losses = growing.losses(totals, growth) if judge is None else [judge.tree_loss(growing.frozen())]
+        losses = growing.losses(totals, growth) if evaluator is None else [evaluator.tree_loss(growing.frozen())]
         yield from map(
             GrownSplit,
             split_nodes.tolist(),
@@ -198,18 +198,20 @@ def _best_features(
     offset: Positions,
     growing: _Growing,
     growth: PaperGrowth,
-    judge: SplitJudge | None,
+    evaluator: SplitEvaluator | None,
 ) -> tuple[Positions, FloatArray, FloatArray]:
     """The feature to split each node by, −1 where its loss would not fall, and the loss before and after."""
     multipliers = growing.multiplier[nodes]
     limits = (growth.min_bin_size, growth.bin_size, growth.norm)
     before, losses = losses_of_level(histograms, offset, growing.sums[nodes], multipliers, *limits)
-    if judge is not None:
-        before = np.array([judge.node_loss(*item) for item in zip(nodes.tolist(), multipliers.tolist(), strict=True)])
+    if evaluator is not None:
+        before = np.array(
+            [evaluator.node_loss(*item) for item in zip(nodes.tolist(), multipliers.tolist(), strict=True)]
+        )
         for slot, j in np.argwhere(np.isfinite(losses)).tolist():
             one = slice(slot, slot + 1)
             split = MultiwaySplits.of(histograms[one], offset, np.array([j]), multipliers[one], growth.min_bin_size)
-            losses[slot, j] = judge.split_loss(int(nodes[slot]), split)
+            losses[slot, j] = evaluator.split_loss(int(nodes[slot]), split)
     best = best_features(losses)
     after = np.where(best < 0, np.inf, losses[np.arange(len(losses)), best])
     return np.where(after < before * (1.0 - 1e-11), best, -1), before, after

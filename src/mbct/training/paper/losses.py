@@ -1,4 +1,4 @@
-"""What a split is judged by: the closed form of MVCE, or any loss computed from the rows of a node.
+"""What a split is evaluated by: the closed form of MVCE, or any loss computed from the rows of a node.
 
 The paper trains on MVCE and compares with ECE and ECE_sweep; the Monte Carlo of MVCE, as printed, is kept to show
 that the closed form chooses the same splits at a fraction of the cost.
@@ -48,8 +48,8 @@ def row_loss(name: str) -> RowLoss | None:
     return ROW_LOSSES[name]
 
 
-class RowJudge:
-    """Judges splits by a row loss; a cell counts as rows that share its mean prediction and label rate."""
+class RowLossEvaluator:
+    """Evaluates splits by a row loss; a cell counts as rows that share its mean prediction and label rate."""
 
     def __init__(self, source: CellSource, loss: RowLoss, bin_size: float):
         self.source = source

@@ -12,8 +12,8 @@ from mbct.stats.theorem import min_bin_size
 from mbct.training.blocks import BlockOptions, row_blocks
 from mbct.training.cells import Cells
 from mbct.training.paper.histogram import COUNT, LABEL, PRED, PRED2, PRED_LABEL, CellSource
-from mbct.training.paper.levelwise import GrownSplit, LevelSource, PaperGrowth, SplitJudge, grow_level_wise
-from mbct.training.paper.losses import RowJudge, row_loss
+from mbct.training.paper.levelwise import GrownSplit, LevelSource, PaperGrowth, SplitEvaluator, grow_level_wise
+from mbct.training.paper.losses import RowLossEvaluator, row_loss
 from mbct.validation import FloatArray
 
 _VALIDATION_FOLDS = 5
@@ -76,8 +76,8 @@ def boost_cells(
     source = CellSource(cells, n_threads, numbered=loss is not None)
     total = cells.total
     growth = options.growth(float(total.count), float(total.label))
-    judge = None if loss is None else RowJudge(source, loss, growth.bin_size)
-    return boost(source, names, options, growth, judge)
+    evaluator = None if loss is None else RowLossEvaluator(source, loss, growth.bin_size)
+    return boost(source, names, options, growth, evaluator)
 
 
 def boost_validated(
@@ -116,16 +116,16 @@ def boost(
     names: tuple[str, ...],
     options: PaperOptions,
     growth: PaperGrowth,
-    judge: SplitJudge | None = None,
+    evaluator: SplitEvaluator | None = None,
 ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
     """Add trees while the global loss falls, at most ``max_trees``; the one that does not help is dropped."""
     trees: list[CalibrationTree] = []
     splits: list[SplitRecord] = []
     rounds: list[RoundRecord] = []
-    before = judge.node_loss(0, 1.0) if judge is not None else _loss_unchanged(source, growth)
+    before = evaluator.node_loss(0, 1.0) if evaluator is not None else _loss_unchanged(source, growth)
     for number in range(options.max_trees):
         grown: list[GrownSplit] = []
-        tree, after = grow_level_wise(source, growth, judge, grown.append)
+        tree, after = grow_level_wise(source, growth, evaluator, grown.append)
         kept = after < before * (1.0 - 1e-11)
         rounds.append(RoundRecord(number, before, after, kept))
         if not kept:
