@@ -15,9 +15,17 @@ _shown: ContextVar[bool] = ContextVar("_shown", default=False)
 """Whether a bar is on the screen: one within it stays silent, as a terminal has room for one."""
 
 
+TYPICAL_ROUNDS = 300
+"""Rounds of boosting that a fit takes, more or less."""
+NEARLY_DONE = 0.9
+"""A bar whose length is only guessed stays below this share until the work is done."""
+
+
 @contextmanager
-def progress(description: str, total: int | None = None, *, show: bool | None = None) -> Iterator[Advance]:
-    """Yield a function that advances the bar.
+def progress(
+    description: str, total: int | None = None, *, about: int | None = None, show: bool | None = None
+) -> Iterator[Advance]:
+    """Yield a function that advances the bar; ``about`` is a guess of ``total``, which then grows as it is reached.
 
     The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
     """
@@ -30,14 +38,20 @@ def progress(description: str, total: int | None = None, *, show: bool | None = 
     except ImportError:
         yield lambda _: None
         return
-    known = (TextColumn("{task.percentage:>3.0f} %"), TextColumn("about"), TimeRemainingColumn(), TextColumn("left"))
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *(known if total else ()))
-    columns = (*columns, TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total)
+    length = total or about
+    known = (TextColumn("{task.percentage:>3.0f} %, about"), TimeRemainingColumn(), TextColumn("left"))
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), *(known if length else ()))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=length)
+
+        def advance(steps: int) -> None:
+            bar.advance(task, steps)
+            if total is None and about is not None:
+                bar.update(task, total=max(about, bar.tasks[task].completed / NEARLY_DONE))
+
         token = _shown.set(True)
         try:
-            yield lambda steps: bar.advance(task, steps)
+            yield advance
         finally:
             _shown.reset(token)
 

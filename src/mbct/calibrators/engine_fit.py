@@ -10,7 +10,7 @@ from mbct.data.strategy import prepare
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.progress import progress
+from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
@@ -55,7 +55,7 @@ def fit_source(
             level_wise=closed_form,
             blocks=blocks,
         ) as prepared,
-        progress("growing calibration trees") as advance,
+        progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance,
     ):
         if isinstance(prepared.rows, Cells):
             return train_cells(prepared.rows, prepared.bins, config, advance), columns

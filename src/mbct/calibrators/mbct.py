@@ -24,7 +24,7 @@ from mbct.model.bounds import BinBounds, bin_of
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.rules import Rule
 from mbct.model.trace import FitTrace
-from mbct.progress import progress
+from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells, Level, build_cells
 from mbct.training.default import Constraints
 from mbct.training.paper.trainer import PaperOptions
@@ -174,7 +174,7 @@ class MBCTCalibrator(Calibrator):
         check_cells(self, cells, bins)
         # Cells of one score are told apart by it: their order is that of their content already.
         ordered = cells if cells.one_score else cells.canonical()
-        with progress("growing calibration trees") as advance:
+        with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(ordered, bins, self.config(), advance))
         self._remember(bins.names[0], list(bins.names), ClassLabels())
         return self
@@ -215,7 +215,7 @@ class MBCTCalibrator(Calibrator):
             if suggestion is not None:
                 warnings.warn(suggestion, MBCTWarning, stacklevel=4)
         bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
-        with progress("growing calibration trees") as advance:
+        with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(cells, bins, config, advance))
 
     def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:

@@ -2,7 +2,7 @@
 
 import click
 
-from mbct.cli.options import features_options, labelled, labelled_data
+from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (
@@ -13,18 +13,14 @@ EXAMPLES = (
 
 @command(examples=EXAMPLES)
 @labelled
+@in_blocks
 @features_options
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
 def advise(
-    data: str | None,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
     seed: int,
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Say which columns carry miscalibration.
@@ -32,7 +28,7 @@ def advise(
     Each column of DATA is tested by itself: how much the held-out log loss falls when predictions are corrected by it
     beside the score.
     """
-    with labelled_data(data, sql, label, score, weight, features, exclude, positive=positive) as (opened, roles):
+    with labelled_data(rows, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)
     from mbct.evaluation.feature_ranking import rank_features
 

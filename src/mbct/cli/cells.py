@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mbct.cli.options import features_options, json_option, labelled, labelled_data, memory_option
+from mbct.cli.options import RowOptions, features_options, json_option, labelled, labelled_data, memory_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
 from mbct.cli.sources import Data
@@ -46,19 +46,14 @@ def cells() -> None:
 @features_options
 @memory_option
 def aggregate(
-    data: str | None,
+    rows: RowOptions,
     store: str,
     day: str,
     batch: str | None,
     replace: bool,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
     memory_limit: str | None,
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Add the rows of DATA to a store as cells.
@@ -69,11 +64,9 @@ def aggregate(
     from mbct.store.cell_store import CellStore
 
     opened = CellStore(store)
-    name = batch or " ".join(part for part in (day, data, sql) if part)
-    with labelled_data(
-        data, sql, label, score, weight, features, exclude, memory_limit=memory_limit, positive=positive
-    ) as (rows, roles):
-        added = append_rows(opened, rows, roles, day, name, replace=replace)
+    name = batch or " ".join(part for part in (day, rows.data, rows.sql) if part)
+    with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
+        added = append_rows(opened, data, roles, day, name, replace=replace)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
     else:

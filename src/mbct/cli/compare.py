@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from mbct.cli.options import features_options, labelled, labelled_data, names_option
+from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option
 from mbct.cli.shell import command, print_json
 
 EXAMPLES = (
@@ -16,29 +16,25 @@ EXAMPLES = (
 
 @command(examples=EXAMPLES)
 @labelled
+@in_blocks
 @features_options
 @names_option("--methods", "Methods to compare; all that need no setting if not given.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
 def compare(
-    data: str | None,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
     methods: tuple[str, ...],
     folds: int,
     seed: int,
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Say which calibration method to take.
 
     Every method is fitted on the same folds of DATA and evaluated on the rows held out.
     """
-    with labelled_data(data, sql, label, score, weight, features, exclude, positive=positive) as (opened, roles):
+    with labelled_data(rows, features, exclude) as (opened, roles):
         used = opened.table(roles.columns)
     from mbct.evaluation.compare import compare as compare_methods
 

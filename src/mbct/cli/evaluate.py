@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import labelled, labelled_data, load_calibrator, names_option
+from mbct.cli.options import RowOptions, in_blocks, labelled, labelled_data, load_calibrator, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
 from mbct.cli.sources import Data
@@ -17,6 +17,7 @@ from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
     from mbct.evaluation.metrics.evaluation import Evaluation
+    from mbct.evaluation.metrics.resampling import IntervalOptions
 
 EXAMPLES = (
     "mbct evaluate clicks.parquet --label click --score pctr",
@@ -83,6 +84,7 @@ def parse_gate(text: str) -> Gate:
 
 @command(examples=EXAMPLES)
 @labelled
+@in_blocks
 @click.option(
     "--model",
     metavar="FILE",
@@ -90,21 +92,18 @@ def parse_gate(text: str) -> Gate:
     help="Evaluate this model's calibrated probabilities beside the score.",
 )
 @names_option("--by", "Columns whose values are evaluated one by one.")
+@click.option("--intervals", is_flag=True, help="95 % intervals too; whole days or groups are resampled if known.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
 @click.pass_context
 def evaluate(
     ctx: click.Context,
-    data: str | None,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     model: str | None,
     by: tuple[str, ...],
+    intervals: bool,
     max_values: int,
     gates: tuple[str, ...],
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Measure calibration, overall and by segment.
@@ -113,12 +112,11 @@ def evaluate(
     """
     parsed = [parse_gate(text) for text in gates]
     calibrator = None if model is None else load_calibrator(model)
-    if calibrator is not None:
-        score = score or calibrator.score_column_
-    with labelled_data(data, sql, label, score, weight, positive=positive) as (opened, roles):
+    score = None if calibrator is None else calibrator.score_column_
+    with labelled_data(rows, score=score) as (opened, roles):
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))
-    results = evaluate_table(table, roles, calibrator, by, max_values)
+    results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
     verdicts = [gate.check(measured(list(results.values())[-1])) for gate in parsed]
     if as_json:
         print_json(_document(results, verdicts))
@@ -135,7 +133,7 @@ def _needed(data: Data, roles: Roles, calibrator: Any, by: Sequence[str]) -> lis
 
 
 def evaluate_table(
-    table: Any, roles: Roles, calibrator: Any, by: Sequence[str], max_values: int = 20
+    table: Any, roles: Roles, calibrator: Any, by: Sequence[str], max_values: int = 20, *, intervals: bool = False
 ) -> dict[str, "Evaluation"]:
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
     from mbct.calibrators.inputs import take_labels, take_weights
@@ -149,9 +147,14 @@ def evaluate_table(
     if calibrator is not None:
         predictions["after"] = calibrator.calibrate(table)
     segments = table.select(list(by)) if by else None
+    options: IntervalOptions = {"confidence": 0.95 if intervals else None}
+    if intervals and roles.time is not None:
+        options["time"] = columns.column(roles.time)
+    if intervals and roles.group is not None:
+        options["groups"] = columns.column(roles.group)
     return {
         when: evaluate_arrays(
-            labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights, confidence=None
+            labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights, **options
         )
         for when in track(list(predictions), "evaluating")
     }
@@ -179,7 +182,11 @@ def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict
 
 def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
     sides = [measured(each) for each in results.values()]
-    rows = [(name, *(_number(side[name]) for side in sides)) for name in sides[0]]
+    ends = [_ends(each) for each in results.values()]
+    rows = [
+        (name, *(_number(side[name]) + around.get(name, "") for side, around in zip(sides, ends, strict=True)))
+        for name in sides[0]
+    ]
     print_table(["all rows", *results], rows, left=["all rows"])
     for when, each in results.items():
         if each.fields is None:
@@ -194,6 +201,15 @@ def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
         note(line if len(noted) == len(results) else f"{noted[0]}, {line}")
     for verdict in verdicts:
         click.echo(str(verdict))
+
+
+def _ends(evaluation: "Evaluation") -> dict[str, str]:
+    """The interval of each metric over all rows, in brackets; nothing where there is none."""
+    if evaluation.intervals is None:
+        return {}
+    ends = {name: values[0] for name, values in evaluation.intervals.columns}
+    names = [name.removesuffix("_low") for name in ends if name.endswith("_low")]
+    return {name: f" [{_number(ends[f'{name}_low'])}, {_number(ends[f'{name}_high'])}]" for name in names}
 
 
 def _number(value: float | None) -> str:

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mbct.cli.corrections import Correction, Moves
 from mbct.cli.options import (
+    RowOptions,
     check_settings,
     features_options,
+    in_blocks,
     labelled,
     labelled_data,
     memory_option,
@@ -38,6 +41,7 @@ EXAMPLES = (
 
 @command(examples=EXAMPLES)
 @labelled
+@in_blocks
 @features_options
 @click.option(
     "--method",
@@ -53,21 +57,20 @@ EXAMPLES = (
 )
 @settings_option("Parameter of the method.")
 @output_option("Model file to write.")
+@click.option("--gap", type=click.IntRange(min=0), default=0, help="Of --time: blocks left out between the folds.")
+@click.option("--half-life", type=float, metavar="BLOCKS", help="Of --time: blocks after which a row counts half.")
 @memory_option
 def fit(
-    data: str | None,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
     method: str,
     preset: str | None,
     settings: dict[str, Any],
     output: str,
+    gap: int,
+    half_life: float | None,
     memory_limit: str | None,
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Learn the bias of predictions; write a model.
@@ -76,10 +79,10 @@ def fit(
     processed in place and need not fit into memory.
     """
     parameters = {**settings, **({"preset": preset} if preset else {})}
-    with labelled_data(
-        data, sql, label, score, weight, features, exclude, memory_limit=memory_limit, positive=positive
-    ) as (rows, roles):
-        fitted = fit_rows(rows, roles, method, parameters)
+    with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
+        named = list(roles.features or ()) if features else None
+        blocks = {"time": roles.time, "groups": roles.group, "block": rows.block, "gap": gap, "half_life": half_life}
+        fitted = fit_rows(data, roles, method, parameters, {**blocks, "features": named})
     fitted.calibrator.save(output)
     if as_json:
         print_json({"model": output, **roles.to_dict(), **fitted.to_dict()})
@@ -97,47 +100,96 @@ class Fitted:
     label_rate: float
     mean_prediction: float
     mean_calibrated: float
+    period: tuple[str, str] | None
+    corrections: "tuple[Correction, ...]"
 
     @property
     def model(self) -> "CalibrationEnsemble | None":
         """The trees, where the method has any."""
         return getattr(self.calibrator, "model_", None) if self.calibrator.method == "mbct" else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        numbers = {key: value for key, value in vars(self).items() if key != "calibrator"}
-        trees = {} if self.model is None else {"trees": len(self.model.trees), "rules": self.model.n_rules}
-        reordered = {} if self.reordered is None else {"reorder_rate": self.reordered}
-        return {"method": self.calibrator.method, **numbers, **trees, **reordered}
-
     @property
     def reordered(self) -> float | None:
         """Share of row pairs that changed rank, where the rows were in memory."""
         return getattr(self.calibrator, "reorder_rate_", None)
 
+    @property
+    def gain(self) -> float | None:
+        """Fall of the held-out log loss, where the method measures it."""
+        return getattr(self.calibrator, "held_out_gain_", None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        numbers = {name: getattr(self, name) for name in ("rows", "label_rate", "mean_prediction", "mean_calibrated")}
+        found: dict[str, Any] = {"method": self.calibrator.method, **numbers, "period": self.period}
+        if self.model is not None:
+            found |= {"trees": len(self.model.trees), "rules": self.model.n_rules}
+        if self.reordered is not None:
+            found["reorder_rate"] = self.reordered
+        if self.gain is not None:
+            found["held_out_gain"] = self.gain
+            found["held_out_gain_error"] = getattr(self.calibrator, "held_out_gain_error_", None)
+            found["held_out_gain_by_fold"] = getattr(self.calibrator, "held_out_gain_by_fold_", None)
+        return {**found, "corrections": [vars(each) for each in self.corrections]}
+
     def __str__(self) -> str:
-        summary = (
-            f"{self.rows:,} rows, label rate {self.label_rate:.5g}, mean prediction "
+        return "\n".join(line for line in (self._rows(), self._gain(), self._columns(), self._largest()) if line)
+
+    def _rows(self) -> str:
+        period = "" if self.period is None else f" from {self.period[0]} to {self.period[1]}"
+        return (
+            f"{self.rows:,} rows{period}, label rate {self.label_rate:.5g}, mean prediction "
             f"{self.mean_prediction:.5g} before and {self.mean_calibrated:.5g} after"
         )
+
+    def _gain(self) -> str:
         if self.model is None:
-            return summary
+            return ""
         if not self.model.trees:
-            return f"{summary}\nno trees: held-out data show no significant gain, so predictions are returned unchanged"
-        pairs = "" if self.reordered is None else f"; {self.reordered:.2%} of row pairs changed rank"
-        return f"{summary}\n{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
+            return "no trees: held-out data show no significant gain, so predictions are returned unchanged"
+        pairs = "" if self.reordered is None else f"; {self.reordered:.1%} of row pairs changed rank"
+        size = f"{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
+        if self.gain is None:
+            return size
+        error = 1.96 * float(getattr(self.calibrator, "held_out_gain_error_", None) or 0.0)
+        moved = "falls" if self.gain >= 0 else "rises"
+        low, high = abs(self.gain) - error, abs(self.gain) + error
+        return f"held-out log loss {moved} by {abs(self.gain):.3g} (95 % interval {low:.3g} to {high:.3g}); {size}"
+
+    def _columns(self) -> str:
+        shares = feature_shares(self.calibrator)
+        if not shares:
+            return ""
+        return "columns that mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in shares[:_MOST_COLUMNS])
+
+    def _largest(self) -> str:
+        return "largest corrections: " + "; ".join(map(str, self.corrections)) if self.corrections else ""
 
 
-def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any]) -> Fitted:
-    """A calibrator fitted on rows whose columns have ``roles``.
+_MOST_COLUMNS = 8
+
+
+def feature_shares(calibrator: "Calibrator") -> list[tuple[str, float]]:
+    """Features with their share of the held-out gain, largest first; none where the method does not tell."""
+    shares = getattr(calibrator, "feature_importances_", None)
+    if shares is None:
+        return []
+    named = zip(map(str, calibrator.feature_names_in_), map(float, shares), strict=True)
+    return sorted(((name, share) for name, share in named if share >= 0.005), key=lambda pair: -pair[1])
+
+
+def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any], blocks: dict[str, Any]) -> Fitted:
+    """A calibrator fitted on rows whose columns have ``roles``; ``blocks`` say which rows belong together.
 
     Of MBCT only the cells, of other methods the columns in use are brought into memory.
     """
     from mbct.calibrators.registry import calibrator_class
 
     kind = calibrator_class(method)
-    check_settings(method, parameters, set(kind._get_param_names()) - {"score_column", "features"})
-    calibrator = kind(score_column=roles.score, **parameters)
+    known = set(kind._get_param_names())
+    check_settings(method, parameters, known - {"score_column", "features"})
+    taken = {name: value for name, value in blocks.items() if name in known and value is not None}
+    calibrator = kind(score_column=roles.score, **{**taken, **parameters})
     # The paper's trees undo a sampling of negatives row by row.
     by_row = parameters.get("preset") == "paper" and parameters.get("negative_sampling_rate", 1.0) != 1.0
     rows = data.source(roles.columns) if method == "mbct" and not by_row else data.table(roles.columns)
@@ -150,9 +202,14 @@ def _with_means(calibrator: "Calibrator", data: Data, roles: Roles) -> Fitted:
     import numpy as np
 
     n_rows, total_weight, sums = 0, 0.0, np.zeros(3)
+    moves = Moves(calibrator.model_ if calibrator.method == "mbct" else None)
     for batch in data.batches(roles.columns):
         label, prediction = (np.asarray(batch[name], dtype=np.float64) for name in (roles.label, roles.score))
         weight = np.ones(len(label)) if roles.weight is None else np.asarray(batch[roles.weight], dtype=np.float64)
-        sums += [float(weight @ values) for values in (label, prediction, calibrator.calibrate(batch))]
+        calibrated = calibrator.calibrate(batch)
+        sums += [float(weight @ values) for values in (label, prediction, calibrated)]
         n_rows, total_weight = n_rows + len(label), total_weight + float(weight.sum())
-    return Fitted(calibrator, n_rows, *(sums / total_weight).tolist())
+        moves.add(batch, prediction, calibrated, weight)
+    period = None if roles.time is None else data.period(roles.time)
+    rate, before, after = (float(value) for value in sums / total_weight)
+    return Fitted(calibrator, n_rows, rate, before, after, period, moves.largest())

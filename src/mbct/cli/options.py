@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from mbct.cli.roles import Roles, as_binary, assign
+from mbct.cli.roles import NO_TIME, Roles, as_binary, assign
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
 from mbct.errors import ModelFileError, ParameterError
@@ -31,10 +33,60 @@ memory_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
 
 
+@dataclass(frozen=True)
+class RowOptions:
+    """Which rows, which of their columns are the label, the score and the weight, and which rows belong together."""
+
+    data: str | None
+    sql: str | None
+    label: str | None
+    positive: str | None
+    score: str | None
+    weight: str | None
+    time: str | None = NO_TIME
+    group: str | None = None
+    block: str | int = "day"
+
+
+def _block(_: click.Context, __: click.Parameter, value: str) -> str | int:
+    return int(value) if value.isdigit() else value
+
+
+time_option = click.option(
+    "--time",
+    metavar="COLUMN",
+    help="When rows happened: days are held out whole. A column of dates is taken if not given; none for no time.",
+)
+group_option = click.option(
+    "--group", metavar="COLUMN", help="Rows of one value are held out together, as of a patient."
+)
+block_option = click.option(
+    "--block",
+    metavar="UNIT",
+    default="day",
+    show_default=True,
+    callback=_block,
+    help="Of --time: day, week, hour, or a number of equal stretches.",
+)
+_ROWS = (sql_option, weight_option, score_option, positive_option, label_option, data_argument)
+
+
 def labelled(function: Function) -> Function:
-    """Options of a command that takes labelled rows: DATA, --sql, --label, --positive, --score, --weight, --json."""
-    options = (json_option, sql_option, weight_option, score_option, positive_option, label_option, data_argument)
-    for option in options:
+    """Options of a command that takes labelled rows: they arrive as one argument ``rows``, beside --json."""
+
+    @wraps(function)
+    def collected(**given: Any) -> Any:
+        named = [field.name for field in fields(RowOptions) if field.name in given]
+        return function(rows=RowOptions(**{name: given.pop(name) for name in named}), **given)
+
+    for option in (json_option, *_ROWS):
+        collected = option(collected)
+    return cast("Function", collected)
+
+
+def in_blocks(function: Function) -> Function:
+    """Options that say which rows belong together: --time, --group and --block, below :func:`labelled`."""
+    for option in (block_option, group_option, time_option):
         function = option(function)
     return function
 
@@ -89,27 +141,54 @@ def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> di
 
 @contextmanager
 def labelled_data(
-    data: str | None,
-    sql: str | None,
-    label: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     *,
-    positive: str | None = None,
+    score: str | None = None,
     memory_limit: str | None = None,
 ) -> Iterator[tuple[Data, Roles]]:
-    """The labelled rows, and the role of each column, which is shown."""
-    with open_data(data, sql, memory_limit=memory_limit) as opened:
-        roles = assign(opened, label=label, score=score, weight=weight, features=features, exclude=exclude)
+    """The labelled rows, and the role of each column, which is shown; ``score`` stands in for one that is not named."""
+    with open_data(rows.data, rows.sql, memory_limit=memory_limit) as opened:
+        roles = assign(
+            opened,
+            label=rows.label,
+            score=rows.score or score,
+            weight=rows.weight,
+            time=rows.time,
+            group=rows.group,
+            features=features,
+            exclude=exclude,
+        )
         for line in roles.lines():
             note(line)
-        yield as_binary(opened, roles.label, positive), roles
+        binary = as_binary(opened, roles.label, rows.positive)
+        for leak in suspected_leaks(binary, roles) if roles.features else ():
+            note(f"suspected leak: {leak}; leave it out with --exclude {leak.column}")
+        yield binary, roles
+
+
+_LEAK_ROWS = 200_000
+"""Rows in which leaks are looked for."""
+
+
+def suspected_leaks(data: Data, roles: Roles) -> "tuple[SuspectColumn, ...]":
+    """Features that alone separate the labels of a sample of the rows."""
+    import numpy as np
+
+    from mbct.data.checks import find_leaks
+    from mbct.data.columns import read_columns
+
+    columns = read_columns(data.sample(_LEAK_ROWS, [*(roles.features or ()), roles.score, roles.label]))
+    label, score = (np.asarray(columns.numpy(name), dtype=np.float64) for name in (roles.label, roles.score))
+    if not (np.isin(label, (0.0, 1.0)).all() and np.isfinite(score).all()):
+        return ()  # the command itself says what is wrong with them
+    return find_leaks(columns.without(roles.score, roles.label), label, y_prob=score)
 
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
+    from mbct.data.checks import SuspectColumn
 
 
 def load_calibrator(path: str) -> "Calibrator":

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from mbct.cli.options import labelled, labelled_data, load_calibrator, model_argument, names_option, output_option
+from mbct.cli.options import (
+    RowOptions,
+    in_blocks,
+    labelled,
+    labelled_data,
+    load_calibrator,
+    model_argument,
+    names_option,
+    output_option,
+)
 from mbct.cli.roles import as_binary
 from mbct.cli.shell import command, print_json
 from mbct.cli.sources import open_data
@@ -21,6 +30,7 @@ EXAMPLES = (
 @command(examples=EXAMPLES)
 @model_argument
 @labelled
+@in_blocks
 @names_option("--by", "Columns whose values are segments; the model's features if not given.")
 @click.option(
     "--compare-with", metavar="DATA", type=click.Path(), help="Other rows to show side by side, as of last month."
@@ -29,16 +39,11 @@ EXAMPLES = (
 @output_option("HTML file to write.")
 def report(
     model: str,
-    data: str | None,
-    label: str | None,
-    positive: str | None,
-    score: str | None,
-    weight: str | None,
+    rows: RowOptions,
     by: tuple[str, ...],
     compare_with: str | None,
     title: str | None,
     output: str,
-    sql: str | None,
     as_json: bool,
 ) -> None:
     """Write a page with charts, trees and a verdict.
@@ -51,7 +56,7 @@ def report(
         raise ParameterError(f"{output} must end in .html: a report is a page, which a browser prints as PDF")
 
     calibrator = load_calibrator(model)
-    with labelled_data(data, sql, label, score or calibrator.score_column_, weight, positive=positive) as (
+    with labelled_data(rows, score=calibrator.score_column_) as (
         opened,
         roles,
     ):
@@ -61,7 +66,7 @@ def report(
     if compare_with is not None:
         with open_data(compare_with) as others:
             others.require([roles.label, roles.score])
-            beside = (Path(compare_with).name, as_binary(others, roles.label, positive).table())
+            beside = (Path(compare_with).name, as_binary(others, roles.label, rows.positive).table())
     summary = write_report(
         calibrator,
         table,
@@ -70,6 +75,8 @@ def report(
         score_column=roles.score,
         sample_weight=roles.weight,
         by=by or None,
+        time=roles.time,
+        groups=roles.group,
         compare_with=beside,
         title=title,
         command=shlex.join(["mbct", *sys.argv[1:]]),

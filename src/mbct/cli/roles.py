@@ -1,8 +1,8 @@
 """What each column is for: the label, the score, the weight, features, and what is left out and why."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mbct.errors import DataError
@@ -36,6 +36,9 @@ _NO_SEGMENTS = frozenset(
     | {"time with time zone"}
 )
 """Types whose values a model cannot distinguish."""
+NO_TIME = "none"
+_FEWEST_DAYS = 10
+"""A column of dates with fewer days is not taken for the time unless it is named."""
 CALIBRATED = "calibrated"
 _EARLIER_RUN = frozenset({CALIBRATED, f"{CALIBRATED}_lower", f"{CALIBRATED}_upper"})
 """Columns that ``mbct predict`` adds."""
@@ -54,12 +57,14 @@ class Roles:
     score: str
     features: tuple[str, ...] | None
     weight: str | None = None
+    time: str | None = None
+    group: str | None = None
     excluded: tuple[tuple[str, str], ...] = ()
     guessed: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The choice in words, one line a role."""
-        lines = [f"{role}: {name}{' (guessed)' if role in self.guessed else ''}" for role, name in self._named()]
+        lines = [f"{role}: {name}{self._guess(role)}" for role, name in self._named()]
         if self.features is not None:
             lines.append(f"features: {', '.join(self.features) or 'none'}")
         return lines + [f"left out: {name} ({reason})" for name, reason in self.excluded]
@@ -71,18 +76,27 @@ class Roles:
             "label": self.label,
             "score": self.score,
             "weight": self.weight,
+            "time": self.time,
+            "group": self.group,
             "features": list(self.features or ()),
         }
         return {**chosen, "excluded": excluded, "guessed": list(self.guessed)}
 
     @property
     def columns(self) -> list[str]:
-        """The features, the score, the label and the weight, where there are such."""
-        return [name for name in (*(self.features or ()), self.score, self.label, self.weight) if name is not None]
+        """The features and the columns of all other roles, each once."""
+        others = (self.score, self.label, self.weight, self.time, self.group)
+        return list(dict.fromkeys(name for name in (*(self.features or ()), *others) if name is not None))
 
     def _named(self) -> Iterable[tuple[str, str]]:
         named = (("label", self.label), ("score", self.score), ("weight", self.weight))
-        return ((role, name) for role, name in named if name is not None)
+        blocks = (("time", self.time), ("group", self.group))
+        return ((role, name) for role, name in (*named, *blocks) if name is not None)
+
+    def _guess(self, role: str) -> str:
+        if role not in self.guessed:
+            return ""
+        return " (guessed; --time none to ignore it)" if role == "time" else " (guessed)"
 
 
 def assign(
@@ -91,30 +105,50 @@ def assign(
     label: str | None = None,
     score: str | None = None,
     weight: str | None = None,
+    time: str | None = None,
+    group: str | None = None,
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
 ) -> Roles:
-    """Roles of the columns of ``data``; label and score are guessed where they are not named.
+    """Roles of the columns of ``data``; label, score and time are guessed where they are not named.
 
-    ``features`` names them; an empty list takes every column that is fit to be one; None wants none.
+    ``features`` names them; an empty list takes every column that is fit to be one; None wants none. ``time`` is a
+    column's name, "none" for none, or None for a column of dates if there is one.
     """
-    named = [name for name in (label, score, weight) if name is not None]
+    asked_for_none, time = time == NO_TIME, None if time == NO_TIME else time
+    named = [name for name in (label, score, weight, time, group) if name is not None]
     n_rows = data.count()
     data.require([*named, *(features or ()), *exclude])
-    guessed = tuple(role for role, name in (("label", label), ("score", score)) if name is None)
+    guessed = [role for role, name in (("label", label), ("score", score)) if name is None]
     label = label or _guess_label(data, set(named))
     score = score or _guess_score(data, {*named, label})
     taken = [name for name in (label, score, weight) if name is not None]
     if len(set(taken)) < len(taken):
         raise DataError(f"label, score and weight must be different columns, got {', '.join(taken)}")
-    if features is None or features:
-        kept = None if features is None else tuple(name for name in features if name not in (*taken, *exclude))
-        return Roles(label, score, kept, weight, (), guessed)
-    others = [name for name in data.names if name not in taken]
-    useless = _useless(data, n_rows, [name for name in others if name not in exclude])
-    reasons = {name: "as asked" if name in exclude else useless.get(name) for name in others}
-    left_out = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
-    return Roles(label, score, tuple(n for n in others if reasons[n] is None), weight, left_out, guessed)
+    others = [name for name in data.names if name not in (*taken, time, group)]
+    dates = (
+        {} if time is not None and features != [] else _dates(data, [name for name in others if name not in exclude])
+    )
+    if time is None and not asked_for_none:
+        time = next((name for name in dates if _has_days(data, name)), None)
+        guessed += ["time"] if time is not None else []
+    roles = Roles(label, score, None, weight, time, group, (), tuple(guessed))
+    if features is None:
+        return roles
+    if features:
+        kept = tuple(name for name in features if name not in (*taken, *exclude))
+        return replace(roles, features=kept)
+    reasons = _useless(data, n_rows, [name for name in others if name not in exclude and name != time], dates)
+    reasons |= dict.fromkeys(exclude, "as asked")
+    left_out = tuple((name, reasons[name]) for name in others if name in reasons and name != time)
+    return replace(roles, features=tuple(n for n in others if n not in reasons and n != time), excluded=left_out)
+
+
+def _has_days(data: "Data", name: str) -> bool:
+    """Whether a column holds a date in every row, and days enough to hold some of them out."""
+    found = data.each("count(DISTINCT TRY_CAST({} AS DATE))", [name])[name]
+    known = data.each("bool_and(TRY_CAST({} AS DATE) IS NOT NULL)", [name])[name]
+    return bool(known) and found >= _FEWEST_DAYS
 
 
 def _guess_label(data: "Data", taken: set[str]) -> str:
@@ -172,12 +206,12 @@ def _only(data: "Data", found: list[str], role: str, meaning: str) -> str:
     raise DataError(f"which column is the {role} ({meaning})? pass --{role} NAME; the data has {', '.join(data.names)}")
 
 
-def _useless(data: "Data", n_rows: int, names: Sequence[str]) -> dict[str, str]:
+def _useless(data: "Data", n_rows: int, names: Sequence[str], dates: Mapping[str, str]) -> dict[str, str]:
     """Why columns cannot tell segments apart; those that can are not named."""
     types = data.types
     reasons = {name: f"of type {types[name]}" for name in names if types[name].id in _NO_SEGMENTS}
     reasons |= {name: "written by an earlier 'mbct predict'" for name in names if name in _EARLIER_RUN}
-    reasons |= _dates(data, [name for name in names if name not in reasons])
+    reasons |= {name: reason for name, reason in dates.items() if name in names}
     return reasons | _identifiers(data, n_rows, [name for name in names if name not in reasons])
 
 

@@ -85,6 +85,15 @@ class Data:
         numbered = self._plain(names).project(f"{chosen}, row_number() OVER () AS mbct_row")
         return numbered.filter(f"mbct_row % {step} = 0").project(chosen).to_arrow_table()
 
+    def period(self, name: str) -> tuple[str, str]:
+        """The first and the last day, or number, of a column of times."""
+        from mbct.data.engines.duckdb_files import quoted
+
+        number = self.types[name].id not in ("varchar", "date") and not self.types[name].id.startswith("timestamp")
+        column = quoted(name) if number else f"CAST({quoted(name)} AS DATE)"
+        first, last = self.relation.aggregate(f"min({column})::VARCHAR, max({column})::VARCHAR").fetchall()[0]
+        return first, last
+
     def values(self, name: str, most: int) -> list[str]:
         """The values of a column as texts, sorted, at most so many of them; missing ones are no value."""
         from mbct.data.engines.duckdb_files import quoted

@@ -66,7 +66,10 @@ class ReportOptions(TypedDict, total=False):
     by: Sequence[str] | None
     """Columns whose values are segments; the model's features if not given."""
     time: Any
-    """Dates, timestamps or whole numbers of the rows, or the name of their column: draws a chart through time."""
+    """Dates, timestamps or whole numbers of the rows, or the name of their column: draws a chart through time, and
+    intervals come from whole days resampled."""
+    groups: Any
+    """Values, or the name of their column, of rows that belong together, such as patients: resampled together."""
     compare_with: tuple[str, Any] | None
     """A name and other rows, such as those of the month before, to be shown side by side."""
     title: str | None
@@ -138,10 +141,10 @@ def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[Repo
 
 def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _Report:
     charts.altair()
-    scored = _scored(calibrator_or_path, X, y, asked, asked.get("time"))
+    scored = _scored(calibrator_or_path, X, y, asked, asked.get("time"), asked.get("groups"))
     compared = fields.compute(scored)
     statistics = {**metrics.statistics(), **verdict.statistics(), **fields.statistics(scored)}
-    estimates = paired_estimates(scored.before, scored.after, statistics)
+    estimates = paired_estimates(scored.before, scored.after, statistics, blocks=scored.blocks)
     biased = Biased(*fields.biased(compared))
     found = verdict.compute(scored, estimates, biased)
     order = [each.before.field for each in compared]
@@ -155,7 +158,7 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
         *_beside(scored, y, asked),
         reliability.render(reliability.compute(scored)),
         fields.render(compared, estimates),
-        metrics.render(estimates, n_resamples(scored.n_rows)),
+        metrics.render(estimates, n_resamples(scored.n_rows), in_blocks=scored.blocks is not None),
         rules.render(listed),
         growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
         views.render(views.compute(scored, order)),
@@ -168,9 +171,11 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
     return _Report(html, scored, found, plain, biased, estimates["log_loss"], exclusions)
 
 
-def _scored(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions, time: Any) -> Scored:
+def _scored(
+    calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions, time: Any = None, groups: Any = None
+) -> Scored:
     score_column, sample_weight, by = asked.get("score_column"), asked.get("sample_weight"), asked.get("by")
-    return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time)
+    return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time, groups)
 
 
 def _beside(scored: Scored, y: Any, asked: ReportOptions) -> list[Section]:
@@ -181,7 +186,7 @@ def _beside(scored: Scored, y: Any, asked: ReportOptions) -> list[Section]:
     if not isinstance(y, str):
         raise ParameterError("compare_with needs y to be the name of the label's column, which both data sets have")
     name, rows = beside
-    other = _scored(scored.calibrator, rows, y, asked, None)
+    other = _scored(scored.calibrator, rows, y, asked)
     return [second_period.render(second_period.compute(scored, other), name)]
 
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.evaluation.metrics.rows import Rows
 from mbct.progress import progress
@@ -46,20 +47,30 @@ def n_resamples(n_rows: int) -> int:
 
 
 def paired_estimates(
-    before: Rows, after: Rows, statistics: Mapping[str, Statistic], *, seed: int = 0
+    before: Rows,
+    after: Rows,
+    statistics: Mapping[str, Statistic],
+    *,
+    blocks: npt.NDArray[np.integer] | None = None,
+    seed: int = 0,
 ) -> dict[str, PairedEstimate]:
-    """Every statistic of both predictions with 95 % intervals; the order of the rows does not matter."""
+    """Every statistic of both predictions with 95 % intervals; the order of the rows does not matter.
+
+    ``blocks`` numbers the rows that belong together, which are then drawn together.
+    """
     keys = (before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob)
     order = np.lexsort(keys)
     rows = before.take(order), after.take(order)
     known = _values(*rows, statistics)
     times = n_resamples(len(before))
+    block = np.arange(len(order)) if blocks is None else blocks[order]
+    n_blocks = int(block.max()) + 1
 
     with progress("resampling", times) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def replicate(number: int) -> FloatArray:
             rng = np.random.default_rng([seed, number])
-            drawn = np.bincount(rng.integers(len(order), size=len(order)), minlength=len(order))
+            drawn = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)[block]
             old, new = (each.with_weight(each.weight * drawn) for each in rows)
             found = _values(old, new, statistics)
             advance(1)

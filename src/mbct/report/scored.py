@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
+from mbct.data.blocks import number_blocks
 from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_leaks
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
@@ -49,6 +50,8 @@ class Scored:
     """Features that alone separate the labels."""
     time: npt.NDArray[Any] | None = None
     """When each row happened: dates or whole numbers."""
+    blocks: npt.NDArray[np.int32] | None = None
+    """Number of the day or group of each row, where rows belong together."""
 
     @property
     def model(self) -> CalibrationEnsemble | None:
@@ -70,11 +73,12 @@ def score_rows(
     sample_weight: Any = None,
     by: Sequence[str] | None = None,
     time: Any = None,
+    groups: Any = None,
 ) -> Scored:
     """Read the model if a path is given, drop what cannot be evaluated, calibrate the rest and cut it into segments.
 
     Segments are those of the columns ``by``; if None, of the model's features, or of all columns where it has none.
-    ``time`` is a column's name, or dates or whole numbers for each row.
+    ``time`` is a column's name, or dates or whole numbers for each row; ``groups`` a column's name or any values.
     """
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
@@ -94,8 +98,17 @@ def score_rows(
     groups = tuple(field.codes for field in fields)
     before, after = (Rows(p, rows.y_true, rows.weight, groups) for p in (rows.before, rows.after))
     leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
-    when = None if time is None else _times(columns.numpy(time) if isinstance(time, str) else np.asarray(time)[kept])
-    return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when)
+    when, group = (_of_rows(columns, kept, given) for given in (time, groups))
+    blocks = None if when is None and group is None else number_blocks(when, group)
+    when = None if when is None else _times(when)
+    return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
+
+
+def _of_rows(columns: Columns, kept: npt.NDArray[np.bool_], given: Any) -> npt.NDArray[Any] | None:
+    """A column by its name, or an array, of the rows that are kept."""
+    if given is None:
+        return None
+    return columns.numpy(given) if isinstance(given, str) else np.asarray(given)[kept]
 
 
 def _times(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -16,7 +16,7 @@ from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.masks import summed_steps
 from mbct.model.tree import CalibrationTree
-from mbct.progress import progress
+from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.duplicates import Duplicates
 from mbct.stats.logodds import EPSILON, logit
 from mbct.training.binned_rows import BinnedRows
@@ -93,7 +93,7 @@ class MulticlassCalibrator(ManyScores):
         if not isinstance(chosen.growth, BoostingOptions):
             raise TypeError("the default preset grows honestly")
         self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
-        with progress("growing calibration trees") as advance:
+        with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             joint = self._joint_rows(rows, code, weight, chosen.growth)
             self.trees_ = boost_joint(joint, chosen.growth, self._one().config().n_threads, lambda _: advance(1))
 

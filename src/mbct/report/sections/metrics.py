@@ -31,7 +31,7 @@ def statistics() -> dict[str, Statistic]:
     return {name: METRICS[name] for name, *_ in SHOWN}
 
 
-def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section:
+def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_blocks: bool) -> Section:
     """One line a metric; a change whose interval leaves out 0 is marked."""
     columns = (
         Column("metric", number=False),
@@ -50,8 +50,9 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int) -> Section
                 f"{_signed(found.change)}<br>{interval(found.change_interval)}",
             ]
         )
+    drawn = "whole blocks" if in_blocks else "rows"
     lead = (
-        f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of rows, the same for before and "
+        f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of {drawn}, the same for before and "
         "after). A calibration error is above 0 even for right predictions; its interval allows for that."
     )
     return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"), folded=True)
