@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,16 @@ def test_any_other_text_is_refused_or_read_whole(text: str):
 @pytest.mark.parametrize("value", [None, math.nan])
 def test_no_value_fails(value: float | None):
     assert Gate("auc", "<", 0.5).check({"auc": value}).failed
+
+
+def test_intervals_are_of_whole_days(folder: Path):
+    query = "SELECT *, DATE '2024-01-01' + (row_number() OVER () % 40)::INT AS day FROM data"
+    arguments = ["evaluate", "clicks.parquet", "--sql", query, "--intervals"]
+    done = mbct(*arguments, cwd=folder)
+    assert done.code == 0, done.err
+    assert "time: day (guessed" in done.err
+    assert "100 resamples of 40 whole blocks" in done.err
+    assert re.search(r"^log_loss +0\.\d+ \[0\.\d+, 0\.\d+\]$", done.out, re.M)
+    rows = json.loads(mbct(*arguments, "--time", "none", "--json", cwd=folder).out)["before"]["intervals"]
+    days = json.loads(mbct(*arguments, "--json", cwd=folder).out)["before"]["intervals"]
+    assert rows["log_loss_low"] != days["log_loss_low"]

@@ -92,7 +92,8 @@ def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
         }
     )
     parquet.write_table(table, tmp_path / "rows.parquet")
-    done = mbct("fit", "rows.parquet", "--method", "platt", "--json", "-o", "m.json", cwd=tmp_path)
+    arguments = ["--method", "platt", "--time", "none", "--json", "-o", "m.json"]
+    done = mbct("fit", "rows.parquet", *arguments, cwd=tmp_path)
     document = json.loads(done.out)
     assert document["features"] == ["site_id", "income"]
     reasons = {each["column"]: each["reason"] for each in document["excluded"]}
@@ -155,3 +156,64 @@ def test_labels_that_read_true_or_false_need_no_word(folder: Path, tmp_path: Pat
     done = mbct("fit", folder / "clicks.parquet", "--sql", query, "--method", "platt", "-o", "m.json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "label rate 0.15" in done.out
+
+
+DAYS = "SELECT * REPLACE (click + 0 AS click), DATE '2024-01-01' + (row_number() OVER () % 40)::INT AS day FROM data"
+QUICK = ["--set", "max_trees=5", "--set", "n_folds=2"]
+
+
+def test_a_column_of_dates_is_the_time_unless_told_otherwise(folder: Path, tmp_path: Path):
+    arguments = ["fit", folder / "clicks.parquet", "--sql", DAYS, *QUICK]
+    guessed = mbct(*arguments, "-o", "guessed.json", cwd=tmp_path)
+    assert guessed.code == 0, guessed.err
+    assert "time: day (guessed; --time none to ignore it)" in guessed.err
+    assert "features: device, night, site, age\n" in guessed.err
+    assert "4,000 rows from 2024-01-01 to 2024-02-09" in guessed.out
+    named = mbct(*arguments, "--time", "day", "-o", "named.json", cwd=tmp_path)
+    assert "time: day\n" in named.err
+    assert (tmp_path / "named.json").read_bytes() == (tmp_path / "guessed.json").read_bytes()
+    assert load_model(tmp_path / "named.json").time == "day"
+    none = mbct(*arguments, "--time", "none", "-o", "none.json", cwd=tmp_path)
+    assert "time:" not in none.err
+    assert "left out: day (dates, for example 2024-01-01" in none.err
+    assert load_model(tmp_path / "none.json").time is None
+
+
+def test_blocks_reach_the_calibrator(folder: Path, tmp_path: Path):
+    blocks = ["--group", "site", "--block", "week", "--gap", "1", "--half-life", "30"]
+    done = mbct(
+        "fit", folder / "clicks.parquet", "--sql", DAYS, *QUICK, "--time", "day", *blocks, "-o", "m.json", cwd=tmp_path
+    )
+    assert done.code == 0, done.err
+    assert "group: site" in done.err
+    assert "features: device, night, age\n" in done.err
+    model = load_model(tmp_path / "m.json")
+    assert (model.time, model.groups, model.block, model.gap, model.half_life) == ("day", "site", "week", 1, 30.0)
+
+
+def test_a_wrong_block_is_one_line(folder: Path, tmp_path: Path):
+    arguments = ["fit", folder / "clicks.parquet", "--sql", DAYS, "-o", "m.json"]
+    assert "block='fortnight' must be 'day'" in mbct(*arguments, "--block", "fortnight", cwd=tmp_path).err
+    assert "no column 'when'" in mbct(*arguments, "--time", "when", cwd=tmp_path).err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_leak_is_named(folder: Path, tmp_path: Path):
+    query = "SELECT *, click * 12.5 AS amount FROM data"
+    done = mbct("fit", folder / "clicks.parquet", "--sql", query, *QUICK, "-o", "m.json", cwd=tmp_path)
+    assert done.code == 0
+    assert "suspected leak: amount (it alone ranks held-out labels with AUC 1.000" in done.err
+    assert "leave it out with --exclude amount" in done.err
+
+
+def test_fit_says_what_it_did(folder: Path, tmp_path: Path):
+    done = mbct("fit", folder / "clicks.parquet", *QUICK, "-o", "model.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    rows, gain, *more, written = done.out.splitlines()
+    assert rows.startswith("4,000 rows, label rate 0.1515")
+    assert re.fullmatch(
+        r"held-out log loss falls by 0\.\d+ \(95 % interval \S+ to \S+\); \d+ trees .*% of row pairs changed rank", gain
+    )
+    assert more[-1].startswith("largest corrections: device = mobile raised by ")
+    assert more[-1].count("raised by") + more[-1].count("lowered by") == 3
+    assert written == "wrote model.json"

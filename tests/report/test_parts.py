@@ -143,3 +143,17 @@ def test_a_calibrator_of_many_classes_is_refused() -> None:
 )
 def test_both_ends_of_an_interval_have_the_same_decimals(ends: tuple[float, float], shown: str) -> None:
     assert interval(ends) == f'<small class="interval">{shown}</small>'
+
+
+def test_rows_of_one_block_are_drawn_together() -> None:
+    """Twenty copies of every row: blocks of copies give the interval of the rows alone, single rows a narrower one."""
+    data = biased_clicks(7, 500)
+    statistics = {"log_loss": METRICS["log_loss"]}
+    before, after = read_rows(data.y, data.p), read_rows(data.y, data.truth)
+    alone = paired_estimates(before, after, statistics)["log_loss"].before_interval
+    copies = np.repeat(np.arange(500), 20)
+    many = before.take(copies), after.take(copies)
+    in_blocks = paired_estimates(*many, statistics, blocks=copies)["log_loss"].before_interval
+    by_row = paired_estimates(*many, statistics)["log_loss"].before_interval
+    assert in_blocks[1] - in_blocks[0] == pytest.approx(alone[1] - alone[0], rel=0.25)
+    assert by_row[1] - by_row[0] < 0.35 * (alone[1] - alone[0])

@@ -57,7 +57,7 @@ def test_outcomes(scored: Scored, given: dict[str, tuple[float, float]], outcome
 
 def test_mixed_names_both_figures(scored: Scored) -> None:
     found = compute(scored, estimates(pcoc=(0.985, 0.952), ece=(0.0104, 0.0140)), NONE)
-    assert "more biased (PCOC 0.985 → 0.952, ECE 0.0104 → 0.0140)" in found.sentence
+    assert "more biased overall (PCOC 0.985 → 0.952, ECE 0.0104 → 0.0140)" in found.sentence
 
 
 def test_a_leak_is_named(scored: Scored) -> None:

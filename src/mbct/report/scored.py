@@ -95,8 +95,8 @@ def score_rows(
     if name != rows.score:
         rows = _without(rows, name)
     fields, left_out = _fields(_segment_columns(rows, calibrator, by))
-    groups = tuple(field.codes for field in fields)
-    before, after = (Rows(p, rows.y_true, rows.weight, groups) for p in (rows.before, rows.after))
+    codes = tuple(field.codes for field in fields)
+    before, after = (Rows(p, rows.y_true, rows.weight, codes) for p in (rows.before, rows.after))
     leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
     when, group = (_of_rows(columns, kept, given) for given in (time, groups))
     blocks = None if when is None and group is None else number_blocks(when, group)

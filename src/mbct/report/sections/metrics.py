@@ -52,8 +52,8 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_bloc
         )
     drawn = "whole blocks" if in_blocks else "rows"
     lead = (
-        f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of {drawn}, the same for before and "
-        "after). A calibration error is above 0 even for right predictions; its interval allows for that."
+        f"Small figures are 95 % intervals (basic bootstrap, {n_resamples} resamples of {drawn}, the same for before "
+        "and after). A calibration error is above 0 even for right predictions; its interval allows for that."
     )
     return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"), folded=True)
 

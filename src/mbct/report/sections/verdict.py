@@ -64,8 +64,9 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
     if high < 0:
         worse = [name for name in (BIAS, "ece") if estimates[name].change_interval[0] > 0]
         if worse:
+            how = "more biased overall" if BIAS in worse else "less calibrated"
             figures = f"PCOC {_pair(estimates['pcoc'])}, ECE {_pair(estimates['ece'])}"
-            return Verdict("mixed", f"Mixed: log loss falls by {size}, but predictions are more biased ({figures}).")
+            return Verdict("mixed", f"Mixed: log loss falls by {size}, but predictions are {how} ({figures}).")
         return Verdict("better", f"Calibration helps: log loss falls by {size}{segments}.")
     if low > 0:
         return Verdict("worse", f"Calibration hurts on these rows: log loss rises by {size}{segments}.")
