@@ -34,7 +34,7 @@ VERIFY_EXAMPLES = ("mbct cells verify --store cells",)
 
 @click.group()
 def cells() -> None:
-    """Keep rows as sums by day: aggregate, merge, window, status, verify."""
+    """Keep rows as sums by day, in a store."""
 
 
 @command(examples=AGGREGATE_EXAMPLES)
