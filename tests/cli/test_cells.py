@@ -103,6 +103,7 @@ def test_status_and_verify(days: Path, tmp_path: Path):
     assert shown.splitlines()[0].split() == ["day", "batches", "rows", "positives", "age"]
     assert shown.splitlines()[1].split()[:3] == ["2024-05-01", "1", "4,000"]
     verify = ["cells", "verify", "--store", "cells"]
+    assert mbct("cells", "merge", "--store", "cells", cwd=tmp_path).code == 0
     assert "0 faults" in mbct(*verify, cwd=tmp_path).out
     (damaged, *_) = sorted((store / "cells").rglob("*.parquet"))
     damaged.write_bytes(damaged.read_bytes()[:-1])

@@ -43,6 +43,7 @@ def cells() -> None:
 @click.option("--day", required=True, metavar="YYYY-MM-DD", help="Day of these rows.")
 @click.option("--batch", help="Name of these rows, so that they count once; the day and DATA if not given.")
 @click.option("--replace", is_flag=True, help="Exchange a batch of this name that holds other rows.")
+@click.option("--min-rows", type=click.IntRange(min=1), metavar="K", help="Merge cells of fewer rows into larger ones.")
 @features_options
 @memory_option
 def aggregate(
@@ -51,6 +52,7 @@ def aggregate(
     day: str,
     batch: str | None,
     replace: bool,
+    min_rows: int | None,
     features: tuple[str, ...],
     exclude: tuple[str, ...],
     memory_limit: str | None,
@@ -66,7 +68,7 @@ def aggregate(
     opened = CellStore(store)
     name = batch or " ".join(part for part in (day, rows.data, rows.sql) if part)
     with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
-        added = append_rows(opened, data, roles, day, name, replace=replace)
+        added = append_rows(opened, data, roles, day, name, replace=replace, min_rows=min_rows)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
     else:
@@ -74,7 +76,14 @@ def aggregate(
 
 
 def append_rows(
-    store: "CellStore", rows: Data, roles: Roles, day: str, batch: str, *, replace: bool = False
+    store: "CellStore",
+    rows: Data,
+    roles: Roles,
+    day: str,
+    batch: str,
+    *,
+    replace: bool = False,
+    min_rows: int | None = None,
 ) -> "Batch":
     """Append rows, under the bins of the store's newest batch, or under their own if it is the first.
 
@@ -82,6 +91,7 @@ def append_rows(
     """
     from mbct.data import aggregate as aggregate_rows
     from mbct.data import fit_bins
+    from mbct.store.min_rows import merge_small_cells
 
     known = store.manifest().batches
     if known:
@@ -95,6 +105,8 @@ def append_rows(
     rows.require(bins.names)
     wanted = dict.fromkeys([*bins.names, roles.label, *([] if roles.weight is None else [roles.weight])])
     found = aggregate_rows(rows.source(list(wanted)), bins, label=roles.label, weight=roles.weight)
+    if min_rows is not None:
+        found = merge_small_cells(found, bins, min_rows)
     return store.append(found, bins, day=day, batch=batch, replace=replace)
 
 
@@ -205,7 +217,7 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
 
     opened = CellStore(store)
     n_files = len(opened.manifest().batches)
-    faults = opened.verify()
+    faults = opened.verify(leftovers=False)
     if as_json:
         print_json({"files": n_files, "faults": faults})
     else:

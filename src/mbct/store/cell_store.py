@@ -21,9 +21,10 @@ import numpy.typing as npt
 from mbct.errors import DataError, ModelFileError, StorageError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, fault_of, from_parquet, to_parquet
+from mbct.store.compaction import delete_leftovers, drop_days, join_batches
 from mbct.store.document_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
-from mbct.store.storage import clock, open_storage
+from mbct.store.storage import open_storage
 from mbct.training.cells import Cells, build_cells
 from mbct.validation import FloatArray
 
@@ -103,11 +104,11 @@ class CellStore:
             self.storage.write(entry.file, content)
 
         def is_held(body: dict[str, Any]) -> bool:
-            found = self._manifest_of(body).find(batch)
+            found = self.manifest_of(body).find(batch)
             return found is not None and (found.digest_of(batch), found.day) == (entry.digests[0], entry.day)
 
         def add(body: dict[str, Any]) -> dict[str, Any]:
-            newest = self._manifest_of(body)
+            newest = self.manifest_of(body)
             if newest.first_day is not None and entry.day < newest.first_day:
                 raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
             other = newest.find(batch)
@@ -122,7 +123,7 @@ class CellStore:
             return newest.replaced((other,), (*self._without(other, batch), entry)).to_dict()
 
         try:
-            found = self._manifest_of(self.log.change(add, is_held)).find(batch)
+            found = self.manifest_of(self.log.change(add, is_held)).find(batch)
         except DataError:
             self.storage.remove(entry.file)
             raise
@@ -135,7 +136,7 @@ class CellStore:
 
     def manifest(self) -> Manifest:
         """What the store holds now."""
-        return self._manifest_of(self.log.newest()[1])
+        return self.manifest_of(self.log.newest()[1])
 
     def days(self) -> list[str]:
         """Days with cells, rising."""
@@ -187,24 +188,22 @@ class CellStore:
         to a batch that is being appended.
         """
         if keep_days is not None:
-            self._drop_days(keep_days)
-        groups: dict[tuple[str, str, bool], list[Batch]] = {}
-        for batch in self.manifest().batches:
-            groups.setdefault((batch.day, batch.fingerprint, batch.one_score), []).append(batch)
-        for batches in groups.values():
-            if len(batches) > 1:
-                self._join(batches)
-        self._delete_leftovers(grace_seconds)
+            drop_days(self, keep_days)
+        join_batches(self)
+        delete_leftovers(self, grace_seconds)
         return self.manifest()
 
-    def verify(self) -> list[str]:
-        """Faults of the store, one sentence each: files that are missing, damaged, or not named by the manifest."""
-        present = self.storage.names("cells")
+    def verify(self, *, leftovers: bool = True) -> list[str]:
+        """Faults of the store, one sentence each: files that are missing or damaged.
+
+        With ``leftovers`` also those that no manifest names, which :meth:`compact` deletes in time.
+        """
+        present = self.storage.names("cells") if leftovers else []
         manifest = self.manifest()
         faults = []
         for batch in manifest.batches:
             try:
-                self._read(batch, self.bins(batch.fingerprint))
+                self.read_parts(batch, self.bins(batch.fingerprint))
             except FileNotFoundError:
                 faults.append(f"{self.storage.url}/{batch.file} is missing")
             except ModelFileError as error:
@@ -249,7 +248,7 @@ class CellStore:
         first, last = batches[0].day, batches[-1].day
         merged, days = [], []
         for number, (day, group) in enumerate(groupby(batches, key=lambda batch: batch.day)):
-            parts = [part for batch in group for part in self._read(batch, bins)]
+            parts = [part for batch in group for part in self.read_parts(batch, bins)]
             cells = parts[0].merge(*parts[1:])
             fade = 1.0 if half_life is None else 0.5 ** (days_between(day, last) / half_life)
             block = np.full(len(cells), number, dtype=np.int32) if by_day else None
@@ -259,7 +258,7 @@ class CellStore:
         day_of_cell = None if cells.block is None else np.array(days, dtype=np.int64)[cells.block]
         return Window(cells, bins, first, last, tuple(batches), half_life, day_of_cell)
 
-    def _read(self, batch: Batch, bins: FeatureBins) -> list[Cells]:
+    def read_parts(self, batch: Batch, bins: FeatureBins) -> list[Cells]:
         """Cells of each batch in a file; FileNotFoundError where it is gone."""
         name = f"{self.storage.url}/{batch.file}"
         content = self.storage.read(batch.file)
@@ -278,12 +277,13 @@ class CellStore:
         rest = [number for number, name in enumerate(held.ids) if name != batch]
         if not rest:
             return ()
-        parts = self._read(held, self.bins(held.fingerprint))
+        parts = self.read_parts(held, self.bins(held.fingerprint))
         kept = [parts[number] for number in rest]
         ids, digests = zip(*((held.ids[number], held.digests[number]) for number in rest), strict=True)
-        return (self._write(ids, digests, held.day, kept),)
+        return (self.write_parts(ids, digests, held.day, kept),)
 
-    def _write(self, ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells]) -> Batch:
+    def write_parts(self, ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells]) -> Batch:
+        """A file of several batches, still to be named by a manifest."""
         content = to_parquet(parts)
         entry = _entry(ids, digests, day, parts, content)
         self.storage.write(entry.file, content)
@@ -298,61 +298,8 @@ class CellStore:
         except FileNotFoundError:
             self.storage.write(held.file, content)
 
-    def _join(self, batches: list[Batch]) -> None:
-        """Put one file in the place of several, unless another process was faster."""
-        bins = self.bins(batches[0].fingerprint)
-        try:
-            parts = [cells for batch in batches for cells in self._read(batch, bins)]
-        except FileNotFoundError:
-            return
-        ids = tuple(name for batch in batches for name in batch.ids)
-        digests = tuple(digest for batch in batches for digest in batch.digests)
-        joined = self._write(ids, digests, batches[0].day, parts)
-
-        def swap(body: dict[str, Any]) -> dict[str, Any] | None:
-            newest = self._manifest_of(body)
-            if not set(batches) <= set(newest.batches):
-                return None
-            return newest.replaced(batches, (joined,)).to_dict()
-
-        body = self.log.change(swap, lambda body: joined in self._manifest_of(body).batches)
-        if joined not in self._manifest_of(body).batches:
-            self.storage.remove(joined.file)
-
-    def _drop_days(self, keep_days: int) -> None:
-        if keep_days < 1:
-            raise DataError(f"keep_days={keep_days!r} must be at least 1")
-        manifest = self.manifest()
-        if not manifest.batches:
-            return
-        newest = datetime.date.fromisoformat(manifest.batches[-1].day)
-        first = (newest - datetime.timedelta(days=keep_days - 1)).isoformat()
-
-        def drop(body: dict[str, Any]) -> dict[str, Any]:
-            held = self._manifest_of(body)
-            left = tuple(batch for batch in held.batches if batch.day >= first)
-            return replace_fields(held, batches=left, first_day=max(first, held.first_day or first)).to_dict()
-
-        def dropped(body: dict[str, Any]) -> bool:
-            held = self._manifest_of(body)
-            return (held.first_day or "") >= first and all(batch.day >= first for batch in held.batches)
-
-        self.log.change(drop, dropped)
-
-    def _delete_leftovers(self, grace_seconds: float) -> None:
-        # The files are listed before the manifest is read: what is named by then stays.
-        present = self.storage.names("cells")
-        named = {batch.file for batch in self.manifest().batches}
-        leftovers = [name for name in present if name not in named]
-        # Ages are differences of the storage's own times: the clock of this machine may be wrong.
-        now = clock(self.storage) if leftovers and grace_seconds > 0.0 else None
-        for name in leftovers:
-            written = self.storage.written_at(name)
-            old = now is not None and written is not None and now - written >= grace_seconds
-            if old or grace_seconds <= 0.0:
-                self.storage.remove(name)
-
-    def _manifest_of(self, body: dict[str, Any]) -> Manifest:
+    def manifest_of(self, body: dict[str, Any]) -> Manifest:
+        """The manifest in a document of the log."""
         return Manifest.from_dict(body, self.storage.url)
 
     def _refuse_foreign_folder(self) -> None:
