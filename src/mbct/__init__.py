@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names below
     from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
     from mbct.calibrators.persistence import load_model as load_model
     from mbct.errors import MBCTWarning as MBCTWarning
-    from mbct.evaluation.compare import Comparison as Comparison
     from mbct.evaluation.compare import compare as compare
+    from mbct.evaluation.comparison import Comparison as Comparison
     from mbct.evaluation.feature_ranking import FeatureRanking as FeatureRanking
     from mbct.evaluation.feature_ranking import rank_features as rank_features
     from mbct.model.file import load_ensemble as load_ensemble
@@ -33,7 +33,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     {
         "CalibratedClassifier": "mbct.calibrators.classifier",
         "CellStore": "mbct.store.cell_store",
-        "Comparison": "mbct.evaluation.compare",
+        "Comparison": "mbct.evaluation.comparison",
         "FeatureRanking": "mbct.evaluation.feature_ranking",
         "MBCTCalibrator": "mbct.calibrators.mbct",
         "MBCTWarning": "mbct.errors",

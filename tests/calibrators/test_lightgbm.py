@@ -20,7 +20,7 @@ def biased_by_feature(seed=0, n=6000):
 
 
 def boosted(**parameters):
-    return LightGBMCalibrator(**{"score": "p", "n_jobs": 1, **parameters})
+    return LightGBMCalibrator(**{"score_column": "p", "n_jobs": 1, **parameters})
 
 
 def mean_error(calibrated, truth):

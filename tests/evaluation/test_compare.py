@@ -1,17 +1,17 @@
-import dataclasses
 import sys
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
 from mbct import compare
-from mbct.calibrators import PlattCalibrator, SegmentCalibrator, available
+from mbct.calibrators import Calibrator, PlattCalibrator, SegmentCalibrator, available
 from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
-from mbct.evaluation.compare import Comparison, Failure, MethodScore, default_methods
+from mbct.evaluation.compare import default_methods
 from mbct.metrics import auc, brier, ece, log_loss, mvce
 
 FAST = ["platt", "temperature", "isotonic"]
@@ -140,6 +140,12 @@ def test_a_method_that_cannot_run_is_listed_with_the_reason(monkeypatch):
         ({"methods": [3]}, ParameterError, "a method is a name or a calibrator, got 3"),
         ({"methods": ["platt", PlattCalibrator()]}, ParameterError, "two methods are called 'platt': pass a mapping"),
         ({"cv": 1}, ParameterError, "cv must be a number of at least 2, got 1"),
+        ({"cv": "five"}, ParameterError, "cv must be a number of folds, a splitter or a list of splits, got 'five'"),
+        ({"cv": GroupKFold(2)}, ParameterError, "gives no splits of these rows: The 'groups' parameter should not be"),
+        ({"time": [None] * 200}, DataError, "time is missing in row 0"),
+        ({"time": np.zeros(200, int)}, DataError, "1 blocks of rows cannot fill 5 folds"),
+        ({"groups": ["a"] * 199}, DataError, "blocks has 199 rows where 200 were expected"),
+        ({"groups": np.arange(200) // 67}, DataError, "3 blocks of rows cannot fill 5 folds: take cv=3 or less"),
         ({"score_column": "q"}, DataError, "column 'q' is missing"),
     ],
 )
@@ -154,57 +160,96 @@ def test_a_lonely_class_is_named():
         compare(np.array([0.1, 0.2, 0.3]), np.array([0, 0, 1]), methods=FAST)
 
 
-def method(name, log_loss, difference=0.0, error=0.0, seconds=1.0):
-    return MethodScore(name, log_loss, 0.1, 0.8, 0.01, 0.02, difference, error, 0.0, 0.0, seconds, 0.1)
+def shaken_days(n_days=60, n_each=60, seed=0):
+    """A calibrated base, but for a shock that all rows of a day share; the day is a column."""
+    rng = np.random.default_rng(seed)
+    day = np.repeat(np.arange(n_days), n_each)
+    z = rng.normal(-0.5, 1.0, len(day))
+    truth = 1.0 / (1.0 + np.exp(-(z + rng.normal(0.0, 0.7, n_days)[day])))
+    frame = pd.DataFrame({"p": 1.0 / (1.0 + np.exp(-z)), "day": day, "date": np.datetime64("2024-01-01") + day})
+    return frame, (rng.uniform(size=len(day)) < truth).astype(int)
 
 
-BASE = method("identity", 0.5)
-BETTER = method("platt", 0.48, -0.02, 0.004)
-UNSURE = method("beta", 0.49, -0.01, 0.009)
+def test_days_that_are_held_out_whole_cannot_be_remembered():
+    frame, y = shaken_days()
+    by_day = {"by day": SegmentCalibrator(field="day", min_rows=10)}
+    random = compare(frame.drop(columns="date"), y, score_column="p", methods=by_day)
+    assert random.best.name == "by day"
+    for arguments in ({"time": "date"}, {"time": frame["day"].to_numpy()}, {"groups": frame["day"].to_numpy()}):
+        honest = compare(frame[["p", "day", "date"]], y, score_column="p", methods=by_day, **arguments)
+        assert honest.best.name == "identity"
+        assert honest.blocks == next(iter(arguments))
+        assert f"whole blocks of {honest.blocks} held out" in str(honest)
 
 
-def table(*methods, failures=()):
-    return Comparison(tuple(sorted(methods, key=lambda m: m.log_loss)), failures, 1000, 5)
+def test_standard_errors_of_blocks_are_those_of_repeated_samples():
+    differences, by_block, by_row = [], [], []
+    for seed in range(30):
+        frame, y = shaken_days(n_days=30, n_each=40, seed=seed)
+        q = frame["p"] * 0.7
+        moved = {"moved": FixedMap(0.7)}
+        days = compare(frame[["p"]], y, methods=moved, groups=frame["day"].to_numpy())["moved"]
+        rows = compare(frame[["p"]], y, methods=moved)["moved"]
+        assert days.log_loss_difference == pytest.approx(log_loss(y, q) - log_loss(y, frame["p"]), abs=1e-9)
+        differences.append(days.log_loss_difference)
+        by_block.append(days.log_loss_standard_error)
+        by_row.append(rows.log_loss_standard_error)
+    assert np.std(differences) == pytest.approx(np.mean(by_block), rel=0.3)
+    assert np.mean(by_block) > 1.4 * np.mean(by_row)
 
 
-def test_a_clear_gain_is_recommended():
-    result = table(BASE, BETTER)
-    assert result.best == BETTER
-    assert result.recommendation == (
-        "Take platt: it lowers the held-out log loss by 0.02000 ± 0.00400 (0.50000 → 0.48000)."
-    )
+class FixedMap(Calibrator):
+    """Multiplies every score; learns nothing."""
+
+    method = "fixed"
+
+    def __init__(self, factor=1.0, score_column=None):
+        self.factor = factor
+        self.score_column = score_column
+
+    def _fit(self, data):
+        pass
+
+    def _calibrate(self, _, y_prob):
+        return y_prob * self.factor
+
+    def _state(self):
+        return {}
+
+    def _restore(self, state):
+        pass
 
 
-def test_a_gain_within_the_noise_is_not():
-    result = table(BASE, UNSURE)
-    assert result.best == BASE
-    assert "beta, lowers the log loss by 0.01000 ± 0.00900, which may be chance" in result.recommendation
+def test_splitters_and_lists_of_splits_are_taken():
+    frame, y = biased_sites(n=600)
+    by_splitter = compare(frame, y, score_column="p", methods=FAST, cv=KFold(3))
+    by_list = compare(frame, y, score_column="p", methods=FAST, cv=list(KFold(3).split(frame)))
+    assert by_splitter == by_list
+    assert by_splitter.n_folds == 3
+    later = compare(frame, y, score_column="p", methods=FAST, cv=TimeSeriesSplit(3))
+    assert later.n_rows == 450
+    groups = np.arange(600) // 20
+    assert compare(frame, y, score_column="p", methods=FAST, cv=GroupKFold(3), groups=groups).blocks == "groups"
 
 
-def test_no_gain_at_all():
-    result = table(BASE, method("histogram", 0.6, 0.1, 0.01))
-    assert result.recommendation == "Leave the base as it is: no method has a lower held-out log loss."
+def test_rows_held_out_twice_count_once_in_the_standard_error():
+    frame, y = biased_sites(n=600)
+    splits = list(KFold(3).split(frame))
+    once = compare(frame, y, score_column="p", methods=["platt"], cv=splits)
+    twice = compare(frame, y, score_column="p", methods=["platt"], cv=splits * 2)
+    assert twice["platt"].log_loss_standard_error == pytest.approx(once["platt"].log_loss_standard_error)
+    assert twice.n_rows == once.n_rows == 600
 
 
-def test_the_print_is_aligned_and_ends_with_the_advice():
-    result = table(BASE, BETTER, UNSURE, failures=(Failure("lightgbm", "not installed"),))
-    lines = str(result).splitlines()
-    assert lines[0] == "1,000 rows, 5 folds, held-out scores"
-    assert lines[1].index("Brier") == lines[3].index("0.10000")
-    assert lines[1].index("AUC") == lines[3].index("0.80000")
-    assert lines[3].startswith("platt")
-    assert "(base)" in lines[5]
-    assert lines[6] == "lightgbm: not compared, not installed"
-    assert lines[-1] == result.recommendation
+def test_rows_of_no_weight_are_neither_fitted_nor_scored():
+    frame, y = biased_sites(n=600)
+    weight = (np.arange(600) < 400).astype(float)
+    with_them = compare(frame, y, score_column="p", methods=["platt"], sample_weight=weight, cv=4)
+    assert with_them == compare(frame[:400], y[:400], score_column="p", methods=["platt"], cv=4)
 
 
-def test_times_do_not_count_and_nothing_can_be_changed():
-    assert table(BASE, BETTER) == table(BASE, dataclasses.replace(BETTER, fit_seconds=99.0))
-    assert table(BASE, BETTER) != table(BASE, UNSURE)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        BASE.log_loss = 0.0
-
-
-def test_an_absent_method_is_named():
-    with pytest.raises(KeyError, match="'mbct' was not compared; there are platt, identity"):
-        table(BASE, BETTER)["mbct"]
+def test_labels_of_any_type_are_compared():
+    frame, y = biased_sites(n=600)
+    plain = compare(frame, y, score_column="p", methods=FAST)
+    assert compare(frame, np.array(["no", "yes"])[y], score_column="p", methods=FAST) == plain
+    assert compare(frame, np.array(["x", "bad"])[y], score_column="p", methods=FAST, positive="bad") == plain

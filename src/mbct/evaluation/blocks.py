@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.data.columns import factorize
+from mbct.data.columns import factorize, read_columns
 from mbct.errors import DataError
 from mbct.validation import as_column, same_length
 
@@ -33,6 +33,16 @@ def block_numbers(time: Any, groups: Any) -> npt.NDArray[np.int64] | None:
         return rank[position]
     same_length(len(number), groups=column)
     return np.asarray(np.unique(number * len(values) + rank[position], return_inverse=True)[1], dtype=np.int64)
+
+
+def split_off_blocks(X: Any, time: Any, groups: Any) -> tuple[Any, npt.NDArray[np.int64] | None]:
+    """``X`` without the columns that ``time`` and ``groups`` name, and the block of each row."""
+    names = [name for name in (time, groups) if isinstance(name, str)]
+    if not names:
+        return X, block_numbers(time, groups)
+    columns = read_columns(X)
+    given = (columns.numpy(name) if isinstance(name, str) else name for name in (time, groups))
+    return dict(columns.without(*names).by_name), block_numbers(*given)
 
 
 def _days(time: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,8 +1,8 @@
-"""Fit many methods on the same folds and score each on the rows it has not seen."""
+"""Fit many methods on the same splits and score each on the rows it has not seen."""
 
-import time
+import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,18 +11,19 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
-from mbct.data.columns import Columns
 from mbct.errors import DataError, MissingDependencyError, ParameterError
+from mbct.evaluation.blocks import split_off_blocks
+from mbct.evaluation.comparison import Comparison, Failure, MethodScore
+from mbct.evaluation.splits import Blocks, Split, make_splits
 from mbct.progress import track
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.multi_view import closed_form_mvce
 from mbct.stats.ranking import auc_of_atoms
 from mbct.stats.scores import log_losses
-from mbct.validation import FloatArray
+from mbct.validation import FloatArray, same_length
 
 _ECE_BINS = 15
 _MVCE_BINS = 20
@@ -31,150 +32,115 @@ _BASE = "identity"
 Methods = Sequence[str | Calibrator] | Mapping[str, str | Calibrator]
 
 
-@dataclass(frozen=True)
-class MethodScore:
-    """Held-out scores of one method: means over the folds, weighted by their rows.
-
-    ``log_loss_difference`` and ``brier_difference`` are to the base, negative where the method is better; their
-    standard errors come from the rows' paired losses. Times do not count in comparisons of two results.
-    """
-
-    name: str
-    log_loss: float
-    brier: float
-    auc: float
-    ece: float
-    mvce: float
-    log_loss_difference: float
-    log_loss_standard_error: float
-    brier_difference: float
-    brier_standard_error: float
-    fit_seconds: float = field(compare=False)
-    predict_seconds: float = field(compare=False)
-
-    @property
-    def z(self) -> float:
-        """Gain in log loss over the base, in standard errors."""
-        se = self.log_loss_standard_error
-        return -self.log_loss_difference / se if se > 0.0 else 0.0
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A method that could not be fitted, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Methods by held-out log loss, best first; ``print`` shows the table and which method to take."""
-
-    methods: tuple[MethodScore, ...]
-    failures: tuple[Failure, ...]
-    n_rows: int
-    n_folds: int
-    base: str = "identity"
-
-    def __getitem__(self, name: str) -> MethodScore:
-        for method in self.methods:
-            if method.name == name:
-                return method
-        raise KeyError(f"{name!r} was not compared; there are {', '.join(m.name for m in self.methods)}")
-
-    @property
-    def best(self) -> MethodScore:
-        """The method to take: the lowest log loss, if it beats the base by two standard errors, else the base."""
-        first = self.methods[0]
-        return first if first.z >= _CLEAR else self[self.base]
-
-    @property
-    def recommendation(self) -> str:
-        """Which method to take, in one line."""
-        best, first = self.best, self.methods[0]
-        if best.name == self.base:
-            if first.name == self.base:
-                return "Leave the base as it is: no method has a lower held-out log loss."
-            return (
-                f"Leave the base as it is: the best method, {first.name}, lowers the log loss by "
-                f"{-first.log_loss_difference:.5f} ± {first.log_loss_standard_error:.5f}, which may be chance."
-            )
-        return (
-            f"Take {best.name}: it lowers the held-out log loss by {-best.log_loss_difference:.5f} "
-            f"± {best.log_loss_standard_error:.5f} ({self[self.base].log_loss:.5f} → {best.log_loss:.5f})."
-        )
-
-    def __str__(self) -> str:
-        width = max(len("method"), *(len(m.name) for m in self.methods))
-        header = _columns(width, "method", "log loss", "difference ± s.e.", "Brier", "AUC", "ECE", "MVCE", "fit s")
-        lines = [f"{self.n_rows:,} rows, {self.n_folds} folds, held-out scores", header, "-" * len(header)]
-        lines += [_line(m, width, is_base=m.name == self.base) for m in self.methods]
-        lines += [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
-        return "\n".join([*lines, "", self.recommendation])
-
-
-def _line(m: MethodScore, width: int, *, is_base: bool) -> str:
-    difference = "(base)" if is_base else f"{m.log_loss_difference:+.5f} ± {m.log_loss_standard_error:.5f}"
-    scores = (f"{score:.5f}" for score in (m.brier, m.auc, m.ece, m.mvce))
-    return _columns(width, m.name, f"{m.log_loss:.5f}", difference, *scores, f"{m.fit_seconds:.2f}")
-
-
-def _columns(width: int, name: str, log_loss: str, difference: str, *others: str) -> str:
-    fixed = "  ".join(f"{text:<7}" for text in others[:-1])
-    return f"{name:<{width}}  {log_loss:<8}  {difference:<18}  {fixed}  {others[-1]:>6}"
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """Held-out predictions of one method, and how long it took."""
-
-    y_prob: FloatArray
-    fit_seconds: float
-    predict_seconds: float
-
-
 def compare(
     X: Any,
     y: Any,
     *,
     score_column: str | int | None = None,
     methods: Methods | None = None,
-    cv: int = 5,
+    cv: Any = 5,
+    time: Any = None,
+    groups: Any = None,
     sample_weight: Any = None,
     y_prob: Any = None,
+    positive: Any = None,
     random_state: int = 0,
 ) -> Comparison:
-    """Table of held-out scores of calibration methods, with paired differences to the base.
+    """Held-out scores of calibration methods, with paired differences to the base and to the best.
 
-    ``methods`` are names, calibrators, or a mapping of names to either; None takes every registered method that
-    needs no setting (LightGBM if it is installed). The identity, that is the base itself, always takes part. All
-    methods see the same ``cv`` folds, which depend on what rows hold and on ``random_state``, not on their order.
-    Standard errors treat rows as independent. Log loss keeps predictions 2e-16 from 0 and 1; ECE has 15 uniform-mass
-    bins, MVCE is the closed form with bins of a twentieth of a fold.
+    Log loss keeps predictions 2e-16 from 0 and 1; ECE has 15 uniform-mass bins, MVCE is the closed form with bins of a
+    twentieth of a fold.
 
+    Parameters
+    ----------
+    X, y, sample_weight, y_prob : as in :meth:`mbct.calibrators.Calibrator.fit`
+        Labelled rows.
+    score_column : str, int or None, default=None
+        Column of the prediction; may be left out where ``X`` has one column or ``y_prob`` is given.
+    methods : list of str or calibrators, mapping of names to either, or None, default=None
+        None takes every registered method that needs no setting (LightGBM if it is installed). The identity, that is
+        the base itself, always takes part.
+    cv : int, splitter or list of splits, default=5
+        Number of folds, any splitter of scikit-learn, or pairs of row numbers to fit on and to hold out. Folds depend
+        on what rows hold and on ``random_state``, not on their order.
+    time : array, str or None, default=None
+        Dates, timestamps or numbers of days, or the column that holds them: folds are contiguous stretches of days, and
+        standard errors those of whole days. The column is no feature.
+    groups : array, str or None, default=None
+        Which rows belong together (a person, a shop), or the column that says so: groups are held out whole, and
+        standard errors are those of whole groups. A splitter by groups receives them.
+    positive : str, number, bool or None, default=None
+        The positive class, whose probability the prediction is; None takes the second in sorted order.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    comparison : Comparison
+        Methods by rising held-out log loss, what ties with the best and what to take.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.05, 0.95, 2000)
     >>> y = rng.uniform(size=2000) < p**2
     >>> compare({"p": p}, y, score_column="p", methods=["platt", "temperature"]).best.name
     'platt'
+
     """
     calibrators = _chosen(methods)
-    data = training_data(X, y, sample_weight, y_prob, score_column).counted()
-    keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob)), random_state)
-    fold = cross_validation_folds(keys, data.y_true, cv)
-    results, failures = _run(data, calibrators, fold)
-    base = results[_BASE].y_prob
-    scores = [_score(name, held_out, base, data, fold) for name, held_out in results.items()]
-    # The base first among equals: nothing is recommended that changes nothing.
-    scores.sort(key=lambda m: (m.log_loss, m.name != _BASE))
-    return Comparison(tuple(scores), tuple(failures), len(data.y_prob), len(np.unique(fold)), _BASE)
+    X, block = split_off_blocks(X, time, groups)
+    data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive)
+    if block is not None:
+        same_length(len(data.y_true), blocks=block)
+    splits = make_splits(data, cv, block, in_order=time is not None, seed=random_state)
+    results, failures = _run(data, calibrators, splits)
+    held_out = _HeldOutRows.of_splits(data, splits, block)
+    scores = _scores(results, held_out)
+    kind = None if block is None else "groups" if time is None else "time"
+    n_rows = len(np.unique(held_out.row))
+    return Comparison(tuple(scores), tuple(failures), n_rows, len(splits), _BASE, kind)
 
 
 def default_methods() -> list[str]:
     """Names of the methods that need no setting and whose packages are installed."""
     absent = {"segment"} if find_spec("lightgbm") else {"segment", "lightgbm"}
     return [name for name in available() if name not in absent]
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Held-out predictions of one method, split after split, and how long it took."""
+
+    y_prob: FloatArray
+    fit_seconds: float
+    predict_seconds: float
+
+
+@dataclass(frozen=True)
+class _HeldOutRows:
+    """The held-out rows of all splits, one after the other; ``block`` is a row's own number where it stands alone."""
+
+    row: npt.NDArray[np.intp]
+    split: npt.NDArray[np.intp]
+    block: npt.NDArray[np.int64]
+    y_true: FloatArray
+    weight: FloatArray
+
+    @classmethod
+    def of_splits(cls, data: TrainingData, splits: list[Split], block: Blocks | None) -> "_HeldOutRows":
+        row = np.concatenate([split.held_out for split in splits])
+        number = np.repeat(np.arange(len(splits)), [len(split.held_out) for split in splits])
+        blocks = row.astype(np.int64) if block is None else block[row]
+        return cls(row, number, blocks, data.y_true[row], data.weight[row])
+
+    def paired(self, difference: FloatArray) -> tuple[float, float]:
+        """Weighted mean d̄ and its standard error √Σ_b(Σ_{i∈b} w(d − d̄))² / Σw, b the blocks."""
+        mean = float(np.average(difference, weights=self.weight))
+        number = np.unique(self.block, return_inverse=True)[1]
+        sums = np.bincount(number, self.weight * (difference - mean))
+        few = len(sums) / (len(sums) - 1.0) if len(sums) > 1 else 1.0
+        return mean, float(np.sqrt(few * np.sum(sums**2)) / np.sum(self.weight))
 
 
 def _chosen(methods: Methods | None) -> dict[str, Calibrator]:
@@ -197,59 +163,73 @@ def _chosen(methods: Methods | None) -> dict[str, Calibrator]:
 
 
 def _run(
-    data: TrainingData, calibrators: dict[str, Calibrator], fold: npt.NDArray[np.intp]
+    data: TrainingData, calibrators: dict[str, Calibrator], splits: list[Split]
 ) -> tuple[dict[str, _HeldOut], list[Failure]]:
     results, failures = {}, []
     for name in track(list(calibrators), "comparing methods"):
         try:
-            results[name] = _held_out(calibrators[name], data, fold)
+            results[name] = _held_out(calibrators[name], data, splits)
         except (DataError, MissingDependencyError) as error:
             failures.append(Failure(name, str(error)))
     return results, failures
 
 
-def _held_out(calibrator: Calibrator, data: TrainingData, fold: npt.NDArray[np.intp]) -> _HeldOut:
-    calibrated = np.empty(len(fold))
+def _held_out(calibrator: Calibrator, data: TrainingData, splits: list[Split]) -> _HeldOut:
+    calibrated = []
     fit_seconds = predict_seconds = 0.0
-    for k in np.unique(fold):
-        rest, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        start = time.perf_counter()
-        fitted = clone(calibrator).fit_data(data.take(rest))
-        middle = time.perf_counter()
-        calibrated[held] = fitted.calibrate_columns(data.columns.take(held), data.y_prob[held])
+    for split in splits:
+        start = clock.perf_counter()
+        fitted = clone(calibrator).fit_data(data.take(split.train))
+        middle = clock.perf_counter()
+        held_out = data.columns.take(split.held_out)
+        calibrated.append(fitted.calibrate_columns(held_out, data.y_prob[split.held_out]))
         fit_seconds += middle - start
-        predict_seconds += time.perf_counter() - middle
-    return _HeldOut(calibrated, fit_seconds, predict_seconds)
+        predict_seconds += clock.perf_counter() - middle
+    return _HeldOut(np.concatenate(calibrated), fit_seconds, predict_seconds)
 
 
-def _score(
-    name: str, held_out: _HeldOut, base: FloatArray, data: TrainingData, fold: npt.NDArray[np.intp]
-) -> MethodScore:
-    label, weight, q = data.y_true, data.weight, held_out.y_prob
-    parts = [_fold_scores(q[fold == k], label[fold == k], weight[fold == k]) for k in np.unique(fold)]
-    mass = [float(np.sum(weight[fold == k])) for k in np.unique(fold)]
-    log_loss, brier, auc, ece, mvce = np.average(np.array(parts), axis=0, weights=mass).tolist()
-    log_loss_difference = _paired(log_losses(q, label) - log_losses(base, label), weight)
-    brier_difference = _paired((q - label) ** 2 - (base - label) ** 2, weight)
-    seconds = held_out.fit_seconds, held_out.predict_seconds
-    return MethodScore(name, log_loss, brier, auc, ece, mvce, *log_loss_difference, *brier_difference, *seconds)
+def _scores(results: dict[str, _HeldOut], rows: _HeldOutRows) -> list[MethodScore]:
+    """Scores of all methods by rising log loss; the base first among equals, as nothing else changes less."""
+    means = {name: _mean_scores(found.y_prob, rows) for name, found in results.items()}
+    order = sorted(results, key=lambda name: (means[name][0], name != _BASE))
+    losses = {name: log_losses(found.y_prob, rows.y_true) for name, found in results.items()}
+    base = results[_BASE].y_prob
+    scores = []
+    for name in order:
+        found = results[name]
+        log_loss, brier, auc, ece, mvce = means[name]
+        squares = (found.y_prob - rows.y_true) ** 2 - (base - rows.y_true) ** 2
+        scores.append(
+            MethodScore(
+                name,
+                *(log_loss, brier, auc, ece, mvce),
+                *rows.paired(losses[name] - losses[_BASE]),
+                *rows.paired(squares),
+                *rows.paired(losses[name] - losses[order[0]]),
+                found.fit_seconds,
+                found.predict_seconds,
+            )
+        )
+    return scores
 
 
-def _fold_scores(y_prob: FloatArray, label: FloatArray, weight: FloatArray) -> tuple[float, ...]:
-    atoms = atoms_by_prediction(y_prob, label, weight)
-    residual = y_prob - label
-    mass = float(np.sum(weight))
+def _mean_scores(y_prob: FloatArray, rows: _HeldOutRows) -> list[float]:
+    """Log loss, Brier score, AUC, ECE and MVCE, means over the splits weighted by their rows."""
+    parts, weights = [], []
+    for k in np.unique(rows.split):
+        here = rows.split == k
+        parts.append(_split_scores(y_prob[here], rows.y_true[here], rows.weight[here]))
+        weights.append(float(np.sum(rows.weight[here])))
+    table = np.array(parts)
+    # A held-out part of one class ranks nothing: its AUC is left out.
+    return [float(np.average(column[ok := ~np.isnan(column)], weights=np.array(weights)[ok])) for column in table.T]
+
+
+def _split_scores(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> tuple[float, ...]:
+    atoms = atoms_by_prediction(y_prob, y_true, weight)
+    residual = y_prob - y_true
+    total = float(np.sum(weight))
     squared = float(np.sum(weight * residual**2))
-    mvce = closed_form_mvce(mass, np.sum(weight * residual), squared, bin_size=mass / _MVCE_BINS)
-    log_loss = float(np.average(log_losses(y_prob, label), weights=weight))
-    return log_loss, squared / mass, auc_of_atoms(atoms), ece_of_atoms(atoms, _ECE_BINS, 1.0), float(mvce)
-
-
-def _paired(difference: FloatArray, weight: FloatArray) -> tuple[float, float]:
-    """Weighted mean and its standard error, √Σw²(d − d̄)² / Σw."""
-    mean = float(np.average(difference, weights=weight))
-    return mean, float(np.sqrt(np.sum((weight * (difference - mean)) ** 2)) / np.sum(weight))
-
-
-_CLEAR = 2.0
-"""Standard errors by which a method must beat the base to be recommended."""
+    mvce = closed_form_mvce(total, np.sum(weight * residual), squared, bin_size=total / _MVCE_BINS)
+    log_loss = float(np.average(log_losses(y_prob, y_true), weights=weight))
+    return log_loss, squared / total, auc_of_atoms(atoms), ece_of_atoms(atoms, _ECE_BINS, 1.0), float(mvce)
