@@ -3,20 +3,28 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, StratifiedKFold, TimeSeriesSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_score,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mbct import CalibratedClassifier
+from mbct import CalibratedClassifier, MBCTCalibrator
 from mbct.calibrators import PlattCalibrator, SegmentCalibrator
 from mbct.calibrators.classifier import BASE_SCORE
 from mbct.errors import DataError, ParameterError
@@ -27,6 +35,7 @@ from mbct.errors import DataError, ParameterError
         CalibratedClassifier(LogisticRegression()),
         CalibratedClassifier(LogisticRegression(), "platt"),
         CalibratedClassifier(DecisionTreeClassifier(random_state=0), "isotonic"),
+        CalibratedClassifier(LogisticRegression(), "platt", ensemble=True),
     ]
 )
 def test_keeps_the_contract_of_scikit_learn(estimator, check):
@@ -224,3 +233,69 @@ def test_no_warning_of_its_own():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         CalibratedClassifier(GaussianNB(), "beta").fit(X, y).predict_proba(fresh)
+
+
+def people(n_people=60, n_each=25, seed=0):
+    """Rows of persons, each with a habit of their own that only the person's number tells."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(n_people), n_each)
+    x = rng.normal(size=len(person))
+    habit = rng.normal(0.0, 1.5, n_people)[person]
+    y = (rng.uniform(size=len(person)) < 1.0 / (1.0 + np.exp(-(x + habit)))).astype(int)
+    return np.column_stack([x, person]), y, person
+
+
+@pytest.mark.parametrize("cv", [5, GroupKFold(5), StratifiedGroupKFold(5)])
+def test_persons_are_held_out_whole(cv):
+    X, y, person = people()
+    forest = RandomForestClassifier(40, min_samples_leaf=3, random_state=0)
+    by_row = CalibratedClassifier(forest, "platt").fit(X, y)
+    by_person = CalibratedClassifier(forest, "platt", cv=cv).fit(X, y, groups=person)
+    # The forest knows persons by heart: held out by row it looks much sharper than it is on new persons.
+    assert by_person.calibrators_[0].map_.slope < 0.75 * by_row.calibrators_[0].map_.slope
+    fresh, fresh_y, _ = people(seed=1)
+    fresh[:, 1] += 1000
+    losses = [log_loss(fresh_y, c.predict_proba(fresh)) for c in (by_person, by_row)]
+    assert losses[0] < losses[1]
+
+
+def test_groups_reach_a_calibrator_that_takes_them():
+    X, y, person = people()
+    quick = MBCTCalibrator(max_trees=4, n_folds=2)
+    X = X[:, :1]
+    fitted = CalibratedClassifier(LogisticRegression(), quick, cv=GroupKFold(3)).fit(X, y, groups=person)
+    folds = fitted.calibrators_[0].held_out_gain_by_fold_
+    assert folds is not None
+    alone = CalibratedClassifier(LogisticRegression(), quick, cv=GroupKFold(3)).fit(
+        X, y, groups=np.arange(len(y)) % 300
+    )
+    assert not np.array_equal(folds, alone.calibrators_[0].held_out_gain_by_fold_)
+
+
+def test_groups_are_routed():
+    X, y, person = people(n_each=10)
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = CalibratedClassifier(LogisticRegression(), "platt", cv=GroupKFold(3)).set_fit_request(groups=True)
+        scores = cross_val_score(
+            classifier, X, y, cv=GroupKFold(3), scoring="neg_log_loss", params={"groups": person}, error_score="raise"
+        )
+    assert np.all(np.isfinite(scores))
+
+
+def test_a_splitter_by_groups_without_groups_says_so():
+    X, y, _, _ = over_confident(n=200)
+    with pytest.raises(ValueError, match="The 'groups' parameter should not be None"):
+        CalibratedClassifier(GaussianNB(), "platt", cv=GroupKFold(3)).fit(X, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("cv", [3, TimeSeriesSplit(3)])
+def test_an_ensemble_is_the_mean_of_its_pairs(cv, n_classes):
+    X, y, fresh, fresh_y = over_confident(n_classes)
+    fitted = CalibratedClassifier(GaussianNB(), "platt", cv=cv, ensemble=True).fit(X, y)
+    assert len(fitted.pairs_) == 3
+    if n_classes == 2:
+        each = [c[0].calibrate({BASE_SCORE: e.predict_proba(fresh)[:, 1]}) for e, c in fitted.pairs_]
+        np.testing.assert_allclose(fitted.predict_proba(fresh)[:, 1], np.mean(each, axis=0), atol=1e-9)
+    base = GaussianNB().fit(X, y)
+    assert log_loss(fresh_y, fitted.predict_proba(fresh)) < log_loss(fresh_y, base.predict_proba(fresh))

@@ -20,7 +20,7 @@ def test_text_and_terminal(folder: Path):
     arguments = ["advise", "clicks.csv"]
     for done in (mbct(*arguments, cwd=folder), mbct_on_terminal(*arguments, cwd=folder)):
         assert done.code == 0
-        assert "the score's own curve" in done.out
+        assert "recalibrating the score alone" in done.out
 
 
 def test_bad_input(folder: Path):

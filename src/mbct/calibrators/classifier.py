@@ -1,6 +1,7 @@
 """A scikit-learn classifier whose probabilities are calibrated with the features in view."""
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.folds import cross_validation_folds, row_keys, sparse_row_keys
 from mbct.calibrators.registry import make
+from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.stats.logodds import sigmoid
-from mbct.validation import FloatArray, as_weights
+from mbct.training.blocks import folds_of_blocks
+from mbct.validation import FloatArray, as_weights, at_least
 
 BASE_SCORE = "base_score"
 """Name under which the classifier's own probability stands beside the features."""
@@ -31,27 +34,75 @@ RowArray = npt.NDArray[np.intp]
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
     """Any classifier with one calibrator behind it, which sees the features and the classifier's probability.
 
-    ``cv`` folds give every row a probability from a classifier that has not seen it; one calibrator is fitted on
-    these, and the classifier once more on all rows. One classifier and one calibrator (not a pair for each fold)
-    keep prediction as cheap as before and give one set of rules to read and export. Folds depend on what rows
-    hold, not on their order: a weight of k equals k copies. ``cv`` may also be a splitter or a list of splits
-    (rows held out several times count with their mean), or "prefit": ``estimator`` is fitted, ``fit`` sees new rows.
+    Folds give every row a probability from a classifier that has not seen it; one calibrator is fitted on these. The
+    classifier is then fitted once more on all rows, so that prediction costs what it cost before and there is one set
+    of rules to read and export. With more than two classes each class has its own calibrator (one against the rest),
+    and the results are scaled to sum to one. Sparse matrices are passed to the classifier; the calibrator then sees the
+    probability alone.
 
-    ``calibrator`` is a calibrator, the name of a method, or None for ``MBCTCalibrator()``. With more than two
-    classes each class has its own calibrator (one against the rest), and the results are scaled to sum to one.
-    Sparse matrices are passed to the classifier; the calibrator then sees the probability alone.
+    Parameters
+    ----------
+    estimator : classifier
+        Any classifier of scikit-learn's interface, with ``predict_proba`` or ``decision_function``.
+    calibrator : Calibrator, str or None, default=None
+        A calibrator, the name of a method, or None for ``MBCTCalibrator()``.
+    cv : int, splitter, list of splits or "prefit", default=5
+        Number of folds, which depend on what rows hold, not on their order; any splitter of scikit-learn (one by groups
+        receives ``groups`` of :meth:`fit`); pairs of row numbers to fit on and to hold out (rows held out several times
+        count with their mean); or "prefit": ``estimator`` is fitted already, and ``fit`` sees new rows.
+    ensemble : bool, default=False
+        True keeps the classifier of each split with a calibrator of its own held-out rows, and predicts with the mean
+        of these pairs. Each calibrator then sees the classifier that it serves, as is wanted with ``TimeSeriesSplit``,
+        whose first classifiers saw few rows.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    pairs_ : tuple of (classifier, tuple of Calibrator)
+        The fitted classifier and its calibrators (one, or one for each of more than two classes); with ``ensemble`` a
+        pair for each split.
+
     """
 
     def __init__(
-        self, estimator: Any, calibrator: Calibrator | str | None = None, *, cv: Any = 5, random_state: int = 0
+        self,
+        estimator: Any,
+        calibrator: Calibrator | str | None = None,
+        *,
+        cv: Any = 5,
+        ensemble: bool = False,
+        random_state: int = 0,
     ):
         self.estimator = estimator
         self.calibrator = calibrator
         self.cv = cv
+        self.ensemble = ensemble
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the classifier and its calibrator."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Fit the classifier and its calibrator.
+
+        Parameters
+        ----------
+        X : data frame, array or sparse matrix of shape (n_rows, n_columns)
+            Whatever ``estimator`` takes.
+        y : array of shape (n_rows,)
+            Labels of two or more classes of any type.
+        sample_weight : array of shape (n_rows,) or None, default=None
+            Weight of each row, for the calibrator and, where it takes weights, the classifier.
+        groups : array of shape (n_rows,) or None, default=None
+            Which rows belong together: passed to the splitter, and to a calibrator that takes groups. With ``cv`` a
+            number, groups are held out whole.
+
+        Returns
+        -------
+        self : CalibratedClassifier
+            The fitted classifier.
+
+        """
         labels = _checked_labels(y)
         weight = as_weights(sample_weight, len(labels))
         counted = np.flatnonzero(weight > 0)
@@ -69,25 +120,43 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if not prefit:
             # Before anything else looks at X, so that the classifier's own words tell what is wrong with it.
             fitted = self._fit_base(X, labels, passed, counted, warn=True)
-        X, labels = indexable(X, labels)
-        scores = (
-            _class_scores(fitted, X, classes) if prefit else self._held_out_scores(X, labels, passed, weight, classes)
-        )
-        self.calibrators_ = self._fit_calibrators(X, labels, weight, classes, scores)
-        self.estimator_, self.classes_ = fitted, classes
+        X, labels, groups = indexable(X, labels, groups)
+        rows = _Rows(X, labels, weight, passed, None if groups is None else np.asarray(groups), classes)
+        self.pairs_: tuple[tuple[Any, tuple[Calibrator, ...]], ...]
+        if prefit:
+            self.pairs_ = ((fitted, self._fit_calibrators(rows, _class_scores(fitted, X, classes))),)
+        elif self.ensemble:
+            self.pairs_ = self._fit_pairs(rows)
+        else:
+            self.pairs_ = ((fitted, self._fit_calibrators(rows, self._held_out_scores(rows))),)
+        self.classes_ = classes
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(fitted, name):
                 setattr(self, name, getattr(fitted, name))
         return self
 
+    @property
+    def estimator_(self) -> Any:
+        """The fitted classifier; with ``ensemble`` the first of them."""
+        return self.pairs_[0][0]
+
+    @property
+    def calibrators_(self) -> tuple[Calibrator, ...]:
+        """Its calibrators: one, or one for each of more than two classes."""
+        return self.pairs_[0][1]
+
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated probabilities of all classes, in the order of ``classes_``."""
+        """Calibrated probabilities of all classes, in the order of ``classes_``; the mean over an ensemble."""
         check_is_fitted(self)
-        scores = _class_scores(self.estimator_, X, self.classes_)
-        if len(self.calibrators_) == 1:
-            positive = _calibrated(self.calibrators_[0], X, scores[:, 1])
+        each = [self._pair_probabilities(X, *pair) for pair in self.pairs_]
+        return each[0] if len(each) == 1 else np.mean(each, axis=0)
+
+    def _pair_probabilities(self, X: Any, estimator: Any, calibrators: tuple[Calibrator, ...]) -> FloatArray:
+        scores = _class_scores(estimator, X, self.classes_)
+        if len(calibrators) == 1:
+            positive = _calibrated(calibrators[0], X, scores[:, 1])
             return np.column_stack([1.0 - positive, positive])
-        each = np.column_stack([_calibrated(c, X, scores[:, k]) for k, c in enumerate(self.calibrators_)])
+        each = np.column_stack([_calibrated(c, X, scores[:, k]) for k, c in enumerate(calibrators)])
         total = each.sum(axis=1, keepdims=True)
         uniform = np.full_like(each, 1.0 / each.shape[1])
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), uniform)
@@ -111,38 +180,56 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             warnings.warn(f"{name} takes no sample_weight: the weights serve the calibrator alone", stacklevel=3)
         return estimator.fit(part, labels[rows])
 
-    def _splits(self, X: Any, labels: npt.NDArray[Any], weight: FloatArray) -> list[tuple[RowArray, RowArray]]:
+    def _splits(self, rows: "_Rows") -> list[tuple[RowArray, RowArray]]:
         if not isinstance(self.cv, int | np.integer):
-            return list(check_cv(self.cv, labels, classifier=True).split(X, labels))
-        rows = np.flatnonzero(weight > 0)
-        fold = cross_validation_folds(_content_keys(X, self.random_state)[rows], labels[rows], self.cv)
-        return [(rows[fold != k], rows[fold == k]) for k in np.unique(fold)]
+            found = check_cv(self.cv, rows.labels, classifier=True).split(rows.X, rows.labels, rows.groups)
+            return [(train[rows.weight[train] > 0], np.asarray(test)) for train, test in found]
+        counted = np.flatnonzero(rows.weight > 0)
+        if rows.groups is None:
+            keys = _content_keys(rows.X, self.random_state)[counted]
+            fold = cross_validation_folds(keys, rows.labels[counted], self.cv)
+        else:
+            number = number_blocks(None, rows.groups[counted])
+            at_least(2, cv=self.cv)
+            total = np.bincount(number, rows.weight[counted]).astype(np.float64)
+            fold = folds_of_blocks(total, min(int(self.cv), len(total)), self.random_state, "groups")[number].astype(
+                np.intp
+            )
+        return [(counted[fold != k], counted[fold == k]) for k in np.unique(fold)]
 
-    def _held_out_scores(
-        self, X: Any, labels: npt.NDArray[Any], passed: Any, weight: FloatArray, classes: npt.NDArray[Any]
-    ) -> FloatArray:
+    def _held_out_scores(self, rows: "_Rows") -> FloatArray:
         """Mean held-out probabilities of each row; NaN for rows that no split holds out."""
-        total = np.zeros((len(labels), len(classes)))
-        times = np.zeros(len(labels))
-        for train, test in self._splits(X, labels, weight):
-            base = self._fit_base(X, labels, passed, np.asarray(train)[weight[train] > 0])
-            total[test] += _class_scores(base, _safe_indexing(X, test), classes)
+        total = np.zeros((len(rows.labels), len(rows.classes)))
+        times = np.zeros(len(rows.labels))
+        for train, test in self._splits(rows):
+            base = self._fit_base(rows.X, rows.labels, rows.passed_weight, train)
+            total[test] += _class_scores(base, _safe_indexing(rows.X, test), rows.classes)
             times[test] += 1
         return np.where(times[:, None] > 0, total / np.maximum(times, 1)[:, None], np.nan)
 
-    def _fit_calibrators(
-        self, X: Any, labels: npt.NDArray[Any], weight: FloatArray, classes: npt.NDArray[Any], scores: FloatArray
-    ) -> tuple[Calibrator, ...]:
-        rows = np.flatnonzero((weight > 0) & ~np.isnan(scores[:, 0]))
-        known = rows if len(rows) < len(labels) else None
-        part = X if known is None else _safe_indexing(X, known)
-        targets = [1] if len(classes) == 2 else range(len(classes))
+    def _fit_pairs(self, rows: "_Rows") -> tuple[tuple[Any, tuple[Calibrator, ...]], ...]:
+        """A classifier for each split, and the calibrators of its own held-out rows."""
+        pairs = []
+        for train, test in self._splits(rows):
+            base = self._fit_base(rows.X, rows.labels, rows.passed_weight, train)
+            scores = np.full((len(rows.labels), len(rows.classes)), np.nan)
+            scores[test] = _class_scores(base, _safe_indexing(rows.X, test), rows.classes)
+            pairs.append((base, self._fit_calibrators(rows, scores)))
+        return tuple(pairs)
+
+    def _fit_calibrators(self, rows: "_Rows", scores: FloatArray) -> tuple[Calibrator, ...]:
+        """Calibrators of the rows that have scores."""
+        known = np.flatnonzero((rows.weight > 0) & ~np.isnan(scores[:, 0]))
+        part = rows.X if len(known) == len(rows.labels) else _safe_indexing(rows.X, known)
+        targets = [1] if len(rows.classes) == 2 else range(len(rows.classes))
         fitted = []
         for k in targets:
             calibrator = self._new_calibrator()
-            features, score = _calibrator_input(calibrator, part, scores[rows, k])
-            label = (labels[rows] == classes[k]).astype(np.float64)
-            fitted.append(calibrator.fit(features, label, weight[rows], y_prob=score))
+            features, score = _calibrator_input(calibrator, part, scores[known, k])
+            label = (rows.labels[known] == rows.classes[k]).astype(np.float64)
+            given = rows.groups is not None and has_fit_parameter(calibrator, "groups")
+            together = {"groups": rows.groups[known]} if given and rows.groups is not None else {}
+            fitted.append(calibrator.fit(features, label, rows.weight[known], y_prob=score, **together))
         return tuple(fitted)
 
     def _new_calibrator(self) -> Calibrator:
@@ -161,6 +248,21 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             tags.classifier_tags.multi_class = base.classifier_tags.multi_class
             tags.classifier_tags.poor_score = base.classifier_tags.poor_score
         return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "pairs_")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What ``fit`` was given; ``passed_weight`` is None where no weights were."""
+
+    X: Any
+    labels: npt.NDArray[Any]
+    weight: FloatArray
+    passed_weight: FloatArray | None
+    groups: npt.NDArray[Any] | None
+    classes: npt.NDArray[Any]
 
 
 def _checked_labels(y: Any) -> npt.NDArray[Any]:

@@ -13,17 +13,17 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
+from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.errors import DataError, MissingDependencyError, ParameterError
-from mbct.evaluation.blocks import split_off_blocks
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
-from mbct.evaluation.splits import Blocks, Split, make_splits
+from mbct.evaluation.splits import Split, make_splits
 from mbct.progress import track
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.multi_view import closed_form_mvce
 from mbct.stats.ranking import auc_of_atoms
 from mbct.stats.scores import log_losses
-from mbct.validation import FloatArray, same_length
+from mbct.validation import FloatArray
 
 _ECE_BINS = 15
 _MVCE_BINS = 20
@@ -41,6 +41,7 @@ def compare(
     cv: Any = 5,
     time: Any = None,
     groups: Any = None,
+    block: BlockSize = "day",
     sample_weight: Any = None,
     y_prob: Any = None,
     positive: Any = None,
@@ -64,11 +65,14 @@ def compare(
         Number of folds, any splitter of scikit-learn, or pairs of row numbers to fit on and to hold out. Folds depend
         on what rows hold and on ``random_state``, not on their order.
     time : array, str or None, default=None
-        Dates, timestamps or numbers of days, or the column that holds them: folds are contiguous stretches of days, and
-        standard errors those of whole days. The column is no feature.
+        Dates, timestamps or numbers of blocks, or the column that holds them: folds are contiguous stretches of blocks,
+        standard errors those of whole blocks, and methods that take blocks are trained by them. The column is no
+        feature.
     groups : array, str or None, default=None
         Which rows belong together (a person, a shop), or the column that says so: groups are held out whole, and
         standard errors are those of whole groups. A splitter by groups receives them.
+    block : "day", "week", "hour" or int, default="day"
+        Length of a block of time, or a number of equal stretches.
     positive : str, number, bool or None, default=None
         The positive class, whose probability the prediction is; None takes the second in sorted order.
     random_state : int, default=0
@@ -89,15 +93,13 @@ def compare(
 
     """
     calibrators = _chosen(methods)
-    X, block = split_off_blocks(X, time, groups)
-    data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive)
-    if block is not None:
-        same_length(len(data.y_true), blocks=block)
-    splits = make_splits(data, cv, block, in_order=time is not None, seed=random_state)
+    blocks = BlockColumns(time, groups, block)
+    data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
+    splits = make_splits(data, cv, random_state)
     results, failures = _run(data, calibrators, splits)
-    held_out = _HeldOutRows.of_splits(data, splits, block)
+    held_out = _HeldOutRows.of_splits(data, splits)
     scores = _scores(results, held_out)
-    kind = None if block is None else "groups" if time is None else "time"
+    kind = blocks.options.kind if blocks.given else None
     n_rows = len(np.unique(held_out.row))
     return Comparison(tuple(scores), tuple(failures), n_rows, len(splits), _BASE, kind)
 
@@ -128,10 +130,10 @@ class _HeldOutRows:
     weight: FloatArray
 
     @classmethod
-    def of_splits(cls, data: TrainingData, splits: list[Split], block: Blocks | None) -> "_HeldOutRows":
+    def of_splits(cls, data: TrainingData, splits: list[Split]) -> "_HeldOutRows":
         row = np.concatenate([split.held_out for split in splits])
         number = np.repeat(np.arange(len(splits)), [len(split.held_out) for split in splits])
-        blocks = row.astype(np.int64) if block is None else block[row]
+        blocks = (row if data.block is None else data.block[row]).astype(np.int64)
         return cls(row, number, blocks, data.y_true[row], data.weight[row])
 
     def paired(self, difference: FloatArray) -> tuple[float, float]:

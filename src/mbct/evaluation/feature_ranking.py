@@ -1,4 +1,4 @@
-"""Feature advice: which columns carry miscalibration, judged on rows that were left out."""
+"""Feature ranking: which columns carry miscalibration, evaluated on held-out rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any
 
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
 from mbct.training.feature_gain import feature_gains
@@ -30,7 +31,7 @@ class RankedFeature:
 
 @dataclass(frozen=True)
 class FeatureRanking:
-    """Columns by falling gain, and what the score's own curve gains without any of them."""
+    """Columns by falling gain, and what recalibrating the score alone gains."""
 
     score: RankedFeature
     columns: tuple[RankedFeature, ...]
@@ -46,7 +47,7 @@ class FeatureRanking:
     def __str__(self) -> str:
         width = max(len(advice.column) for advice in (self.score, *self.columns))
         lines = [f"{'column':{width}}  gain ×1e5  standard error ×1e5"]
-        lines += [_line(self.score, width) + "  the score's own curve, over the base"]
+        lines += [_line(self.score, width) + "  recalibrating the score alone"]
         lines += [_line(a, width) + ("  helps" if a.helps else "") for a in self.columns]
         return "\n".join(lines)
 
@@ -64,15 +65,45 @@ def rank_features(
     sample_weight: Any = None,
     y_prob: Any = None,
     categorical: Categorical = "auto",
+    time: Any = None,
+    groups: Any = None,
+    block: BlockSize = "day",
+    positive: Any = None,
     random_state: int = 0,
     n_threads: int | None = None,
 ) -> FeatureRanking:
-    """Judge every column by itself: what it gains beside the score on rows that were left out of growth.
+    """Evaluate every column by itself: what it gains beside the score on held-out rows.
 
-    Many columns may tell the same story, and some tell theirs only together: take the columns that help as a start,
+    Several columns may carry the same information, and some help only together: take the columns that help as a start,
     not as the last word.
+
+    Parameters
+    ----------
+    X, y, sample_weight, y_prob : as in :meth:`mbct.MBCTCalibrator.fit`
+        Labelled rows.
+    score_column : str, int or None, default=None
+        Column of the prediction; may be left out where ``y_prob`` is given.
+    features : list of str or int, or None, default=None
+        Columns to evaluate; None takes all but the score.
+    categorical : "auto", "all" or list, default="auto"
+        As in :class:`mbct.MBCTCalibrator`.
+    time, groups, block : as in :func:`mbct.compare`
+        Which rows belong together: they are held out together, and standard errors are those of whole blocks.
+    positive : str, number, bool or None, default=None
+        The positive class; None takes the second in sorted order.
+    random_state : int, default=0
+        Seed of the folds.
+    n_threads : int or None, default=None
+        None uses every processor; the result does not depend on it.
+
+    Returns
+    -------
+    ranking : FeatureRanking
+        Columns by falling gain; ``ranking.best()`` names those that help.
+
     """
-    data = training_data(X, y, sample_weight, y_prob, score_column)
+    blocks = BlockColumns(time, groups, block)
+    data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
     calibrator = MBCTCalibrator(
         score_column=data.score,
         features=features,
@@ -80,11 +111,11 @@ def rank_features(
         random_state=random_state,
         n_threads=n_threads,
     )
-    config = calibrator.config()
+    config = calibrator.config(blocks)
     bins, cells = calibrator.binned_cells(data, config)
     ordered = tuple(feature.ordered for feature in bins)
-    with progress("judging columns", len(bins)) as advance:
-        found = feature_gains(cells, ordered, config.n_threads, random_state, advance)
+    with progress("evaluating columns", len(bins)) as advance:
+        found = feature_gains(cells, ordered, config.n_threads, random_state, advance, config.block_options)
     advice = [
         RankedFeature(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)
     ]

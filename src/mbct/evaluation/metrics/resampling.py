@@ -12,8 +12,8 @@ from typing import Any, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from mbct.data.blocks import number_blocks
 from mbct.errors import ParameterError
-from mbct.evaluation.blocks import block_numbers
 from mbct.evaluation.metrics.results import Estimate, Interval
 from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_count, read_rows
 from mbct.progress import progress
@@ -150,5 +150,6 @@ def prepare(
 ) -> tuple[Rows, Resampling]:
     """The rows that a metric looks at, and how it is resampled."""
     how: dict[str, Any] = {name: value for name, value in options.items() if name not in ("time", "groups")}
-    blocks = block_numbers(options.get("time"), options.get("groups"))
+    time, together = options.get("time"), options.get("groups")
+    blocks = None if time is None and together is None else number_blocks(time, together)
     return read_rows(y_true, y_prob, sample_weight, groups, blocks), Resampling(**how)

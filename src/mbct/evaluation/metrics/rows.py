@@ -7,9 +7,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import DataError, ParameterError
+from mbct.errors import ParameterError
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
 from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_of_rows
+from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_binary_labels, as_probabilities, as_weights, same_length
 
 ECE_BINS = 15
@@ -24,7 +25,7 @@ class Rows:
     y_true: FloatArray
     weight: FloatArray
     groups: tuple[npt.NDArray[np.int64], ...] = ()
-    blocks: npt.NDArray[np.int64] | None = None
+    blocks: BlockNumbers | None = None
     """Number of the block of rows that each belongs to, which are resampled together; None where rows stand alone."""
 
     def __len__(self) -> int:
@@ -100,7 +101,7 @@ def read_rows(
     y_prob: Any,
     sample_weight: Any = None,
     groups: tuple[npt.NDArray[np.int64], ...] = (),
-    blocks: npt.NDArray[np.int64] | None = None,
+    blocks: BlockNumbers | None = None,
 ) -> Rows:
     """Check labels, predictions and weights and drop the rows of no weight."""
     labels = as_binary_labels(y_true)
@@ -114,10 +115,7 @@ def read_rows(
     rows = rows if (rows.weight > 0).all() else rows.take(rows.weight > 0)
     if rows.blocks is None:
         return rows
-    present, number = np.unique(rows.blocks, return_inverse=True)
-    if len(present) < 2:
-        raise DataError("time or groups put all rows into one block: an interval needs at least two")
-    return replace(rows, blocks=number.astype(np.int64))
+    return replace(rows, blocks=np.unique(rows.blocks, return_inverse=True)[1].astype(np.int32))
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
