@@ -23,4 +23,5 @@ def html_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str]],
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
     below = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<h4>{escape(title)}</h4><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
+    above = f"<h4>{escape(title)}</h4>" if title else ""
+    return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"

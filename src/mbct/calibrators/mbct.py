@@ -22,6 +22,7 @@ from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.bounds import BinBounds, bin_of
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.importance import feature_shares
 from mbct.model.rules import Rule
 from mbct.model.trace import FitTrace
 from mbct.progress import TYPICAL_ROUNDS, progress
@@ -207,6 +208,27 @@ class MBCTCalibrator(Calibrator):
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
         return self.model_.rules()
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """Share of each column of ``feature_names_in_`` in the correction, by :func:`feature_shares`."""
+        check_is_fitted(self)
+        shares = dict(zip(self.model_.bins.names, feature_shares(self.model_).tolist(), strict=True))
+        return np.array([shares.get(name, 0.0) for name in self.feature_names_in_])
+
+    def _facts(self) -> dict[str, Any]:
+        facts = super()._facts()
+        if not self.__sklearn_is_fitted__():
+            return facts
+        order = np.argsort(-self.feature_importances_, kind="stable")
+        named = [(self.feature_names_in_[i], self.feature_importances_[i]) for i in order]
+        gain, error = self.held_out_gain_, self.held_out_gain_error_
+        return {
+            **facts,
+            "model": f"{len(self.model_.trees)} trees, {self.model_.n_rules:,} rules",
+            "held-out gain in log loss": "–" if gain is None else f"{gain:.5f} ± {error or 0.0:.5f}",
+            "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
+        }
 
     def _fit(self, data: TrainingData) -> None:
         config = self.config(data.blocks)

@@ -166,3 +166,46 @@ def test_without_confidence_there_are_no_intervals():
     assert "pcoc_low" not in found.shown().names
     with pytest.raises(ParameterError, match=r"confidence must lie between 0 and 1, for example 0\.95, got 95"):
         metrics.evaluate(y, p, confidence=95)
+
+
+def test_a_notebook_shows_the_tables():
+    found = metrics.evaluate([0, 1, 1, 0], [0.2, 0.7, 0.6, 0.4], by={"<site>": ["a", "a", "b", "b"]}, confidence=None)
+    shown = found._repr_html_()
+    assert shown.count("<table>") == 3
+    assert "&lt;site&gt;" in shown
+    assert "<site>" not in shown
+
+
+def test_intervals_of_whole_days_are_those_of_repeated_samples():
+    rates, widths, by_row = [], [], []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        day = np.repeat(np.arange(40), 50)
+        p = np.full(len(day), 0.3)
+        shock = rng.normal(0.0, 0.6, 40)[day]
+        y = (rng.uniform(size=len(day)) < 1.0 / (1.0 + np.exp(-(np.log(0.3 / 0.7) + shock)))).astype(float)
+        days = np.datetime64("2024-01-01") + day
+        chosen = {"metrics": ["label_rate"], "n_bootstrap": 60}
+        for found, into in (
+            (metrics.evaluate(y, p, time=days, **chosen), widths),
+            (metrics.evaluate(y, p, **chosen), by_row),
+        ):
+            into.append(found.intervals["label_rate_high"][0] - found.intervals["label_rate_low"][0])
+        rates.append(y.mean())
+    # 95 % of a normal law lie within 2 · 1.96 standard deviations.
+    assert np.mean(widths) == pytest.approx(3.92 * np.std(rates), rel=0.3)
+    assert np.mean(widths) > 1.5 * np.mean(by_row)
+
+
+def test_groups_and_numbers_of_days_give_the_same_intervals():
+    y, p, by, w = _sample()
+    day = np.arange(len(y)) // 7
+    options = {"sample_weight": w, "confidence": 0.9, "n_bootstrap": 20}
+    by_day = metrics.ece(y, p, time=day, **options)
+    assert metrics.ece(y, p, groups=[f"day {d:04d}" for d in day], **options).interval == by_day.interval
+    order = np.random.default_rng(0).permutation(len(y))
+    again = metrics.ece(y[order], p[order], time=day[order], **{**options, "sample_weight": w[order]})
+    assert again.interval.lower == pytest.approx(by_day.interval.lower)
+    assert again.interval != metrics.ece(y, p, **options).interval
+    found = metrics.evaluate(y, p, by=by, groups=day, n_bootstrap=5, metrics=["ece"])
+    assert f"5 resamples of {day.max() + 1:,} whole blocks" in str(found)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, Unpack
 
 import numpy as np
@@ -118,6 +119,11 @@ class Evaluation:
         if self.multicalibration_error is not None:
             parts.append(f"multicalibration error {self.multicalibration_error:.5g}")
         return "\n\n".join(parts) + "\n" + "\n".join(self.notes)
+
+    def _repr_html_(self) -> str:
+        tables = [self._all_rows(), *([self.shown(), self.fields] if self.fields is not None else [])]
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return "".join(table._repr_html_() for table in tables) + notes
 
     def shown(self) -> Table:
         """The segments, in columns that fit a terminal."""

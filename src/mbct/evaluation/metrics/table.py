@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mbct.errors import DataError, MissingDependencyError
+from mbct.notebook import html_table
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Table:
         except ImportError as error:
             raise MissingDependencyError("a data frame needs pandas: pip install pandas") from error
         return pd.DataFrame(dict(self.columns))
+
+    def _repr_html_(self) -> str:
+        rows = zip(*(map(_text, values) for _, values in self.columns), strict=True)
+        return html_table("", self.names, rows)
 
     def __str__(self) -> str:
         cells = [[name, *map(_text, values)] for name, values in self.columns]
