@@ -54,27 +54,106 @@ class MBCTCalibrator(Calibrator):
 
     Parameters
     ----------
-    score_column : column of the prediction to calibrate (a name, or a number for arrays).
-    features : columns that may tell bias patterns apart; None takes all but the score.
-    preset : "default", grown honestly with cross-fitted splits; "fast", the same with one tree size and a larger rate,
-        several times faster for most of the gain; or "paper", exactly as printed.
-    categorical : "auto" codes everything but numbers by value, "all" everything, a list the named columns too.
-    max_trees, numeric_bins, score_bins, score_binning, min_category_rows : override the preset.
-    max_depth, min_bin_size, loss, max_relative_error : of preset "paper".
-    learning_rate, n_folds : of presets "default" and "fast".
-    model_size : but of preset "paper": "full" keeps the whole ensemble, "auto" distills it into few trees where
-        accuracy holds ("fast" skips that), "compact" into at most 8 trees and 256 rules; ``fidelity_`` is the
-        share of the correction kept.
-    rank_preservation : but of preset "paper": "free" may reorder rows, "within-bin" keeps the order of rows that
-        differ in nothing but the score, "preserve" that of all rows; ``reorder_rate_`` is the share of row pairs that
-        changed rank.
-    negative_sampling_rate : share of the negatives that the data still hold; predictions are brought back to all rows.
-    alpha : level of Theorem 1's bounds.
-    random_state : seed; the same data and seed give the same model.
-    n_threads : None uses every processor; the model does not depend on it.
-    strategy : for rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (of
-        preset "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells
-        there are; the model is the same.
+    score_column : str, int or None, default=None
+        Column of the prediction to calibrate, by name or by number (-1 is the last); None where ``X`` is one column or
+        ``y_prob`` is passed to ``fit``.
+    features : list of str or int, or None, default=None
+        Columns that the trees may split by; None takes all but the score.
+    preset : {"default", "fast", "paper"}, default="default"
+        "default" chooses splits and the number of trees on held-out rows; "fast" is the same with one tree size and a
+        larger rate, several times faster for most of the gain; "paper" is the paper's algorithm as printed.
+    categorical : {"auto", "all"} or list of str or int, default="auto"
+        "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
+    max_trees : int or None, default=None
+        Most trees of an ensemble; None, here and below, takes the preset's value.
+    max_depth : int or None, default=None
+        Most splits in a row (preset "paper").
+    min_bin_size : float, str or None, default=None
+        Fewest rows of a bin (preset "paper").
+    loss : str or None, default=None
+        Loss that splits minimise (preset "paper"): "mvce", "ece" or "ece_sweep".
+    numeric_bins : int or None, default=None
+        Most bins of a number.
+    score_bins : int or None, default=None
+        Most bins of the prediction.
+    score_binning : {"mass", "width"} or None, default=None
+        Bins of the prediction of equal weight or of equal width.
+    min_category_rows : float or None, default=None
+        Rows below which values of a category share one code.
+    model_size : {"auto", "full", "compact"}, default="auto"
+        "full" keeps the whole ensemble, "auto" distills it into few trees where accuracy holds ("fast" skips that),
+        "compact" into at most 8 trees and 256 rules; not for preset "paper".
+    rank_preservation : {"free", "within-bin", "preserve"}, default="free"
+        "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing but the score, "preserve"
+        that of all rows; not for preset "paper".
+    negative_sampling_rate : float, default=1.0
+        Share of the negatives that the data still hold; predictions are brought back to all rows.
+    learning_rate : float or None, default=None
+        Share of a leaf's value that is applied (presets "default" and "fast").
+    n_folds : int or None, default=None
+        Folds of held-out rows (presets "default" and "fast").
+    alpha : float, default=0.05
+        Level of Theorem 1's bounds.
+    max_relative_error : float or None, default=None
+        Relative error that decides the fewest rows of a bin (preset "paper").
+    time : str or None, default=None
+        Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, and folds are
+        contiguous stretches of time. An array may be passed to ``fit`` instead.
+    groups : str or None, default=None
+        Column whose values say which rows belong together; groups are held out whole. An array may be passed to
+        ``fit`` instead.
+    block : {"day", "week", "hour"} or int, default="day"
+        Length of a block of time, or a number of equal stretches.
+    gap : int, default=0
+        Blocks of time next to a held-out stretch that are not trained on.
+    half_life : float or None, default=None
+        Blocks of time after which evidence counts half; None takes the length of a fold.
+    validate : str or None, default=None
+        "blocks" lets held-out blocks stop the trees of preset "paper".
+    random_state : int, default=0
+        Seed; the same data and seed give the same model.
+    n_threads : int or None, default=None
+        None uses every processor; the model does not depend on it.
+    strategy : {"auto", "cells", "level-wise"}, default="auto"
+        For rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (preset
+        "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells there are; the
+        model is the same.
+    positive : str, number, bool or None, default=None
+        The class whose probability the prediction is; None takes the second in sorted order.
+
+    Attributes
+    ----------
+    model_ : CalibrationEnsemble
+        The frozen trees, which exports and the service use.
+    classes_ : ndarray of shape (2,)
+        The classes, sorted.
+    feature_names_in_ : ndarray
+        Columns of ``X`` at fitting, without label, weight, time and groups.
+    feature_importances_ : ndarray
+        Share of each of these columns in the correction of the training rows.
+    excluded_features_ : list of str
+        Columns left out because their values identify the time.
+    held_out_gain_, held_out_gain_error_ : float or None
+        Fall of the mean log loss on held-out rows, and its standard error (of whole blocks, where there are any).
+    held_out_gain_by_fold_ : list of float or None
+        The same of each fold.
+    fidelity_ : float
+        Share of the full ensemble's correction that a distilled model keeps.
+    reorder_rate_ : float
+        Share of row pairs that changed rank; absent where the rows stayed in their engine.
+    bounds_ : BinBounds
+        Sums behind ``calibrate(…, return_bounds=True)``.
+    trace_ : FitTrace
+        How the losses fell while the trees grew.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> site, p = rng.choice(["a", "b"], 4000), rng.uniform(0.1, 0.6, 4000)
+    >>> clicked = rng.uniform(size=4000) < p * np.where(site == "a", 1.5, 0.5)
+    >>> calibrator = MBCTCalibrator("p", preset="fast").fit({"p": p, "site": site}, clicked)
+    >>> calibrator.calibrate({"p": [0.3, 0.3], "site": ["a", "b"]}).round(1).tolist()
+    [0.5, 0.1]
 
     """
 
@@ -155,10 +234,27 @@ class MBCTCalibrator(Calibrator):
         time: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Learn the calibration of ``X``'s score column from the labels ``y``.
+        """Learn the calibration of ``X``'s score column from labels.
 
-        Beside frames and arrays, ``X`` may be anything that :func:`mbct.data.open_source` reads where it lies (a
-        path, a DuckDB relation, a polars LazyFrame, a PySpark data frame); ``y`` then names the label column.
+        Parameters
+        ----------
+        X : data frame, array, mapping of columns, path, or lazy frame
+            Beside what every calibrator takes, anything that :func:`mbct.data.open_source` reads in place (a path, a
+            DuckDB relation, a polars LazyFrame, a PySpark data frame); all others then are names of columns.
+        y : array of shape (n_rows,) or str
+            Labels of two classes of any type, or the name of the label column.
+        sample_weight : array of shape (n_rows,), str or None, default=None
+            Weight of each row, or the name of the weight column.
+        y_prob : array of shape (n_rows,) or None, default=None
+            The prediction, where it is no column of ``X``.
+        time, groups : array of shape (n_rows,), str or None, default=None
+            Which rows belong together, or the columns that say so; they replace the parameters of these names.
+
+        Returns
+        -------
+        self : MBCTCalibrator
+            The fitted calibrator.
+
         """
         blocks = self.block_columns(time, groups)
         if is_lazy(X):
@@ -191,11 +287,24 @@ class MBCTCalibrator(Calibrator):
     def calibrate(
         self, X: Any, *, y_prob: Any = None, return_bounds: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
-        """Calibrated probability of the positive class for each row of ``X``, in the order of its rows.
+        """Calibrated probability of the positive class.
 
-        With ``return_bounds`` also the lower and the upper end of Theorem 1's interval of each row's bin: the true
-        rates of all bins lie between the means of their ends with probability 1 − ``alpha``. The bins are the leaves
-        of the tree that moves rows farthest from one another, of preset "paper" those of the last.
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit; others are ignored.
+        y_prob : array of shape (n_rows,) or None, default=None
+            The prediction, where it is no column of ``X``.
+        return_bounds : bool, default=False
+            Whether to return both ends of Theorem 1's interval of each row's bin too: the true rates of all bins lie
+            between the means of their ends with probability 1 − ``alpha``. The bins are the leaves of the tree that
+            moves rows farthest from one another, of preset "paper" those of the last.
+
+        Returns
+        -------
+        calibrated : ndarray of shape (n_rows,), or three of them
+            The probabilities in the order of the rows; with ``return_bounds`` also lower and upper ends.
+
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
