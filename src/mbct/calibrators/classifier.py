@@ -311,6 +311,8 @@ def _calibrator_input(calibrator: Calibrator, X: Any, score: FloatArray) -> tupl
 
 
 def _calibrated(calibrator: Calibrator, X: Any, score: FloatArray) -> FloatArray:
+    if list(calibrator.feature_names_in_) == [BASE_SCORE]:
+        return calibrator.calibrate({BASE_SCORE: score})
     features, y_prob = _calibrator_input(calibrator, X, score)
     return calibrator.calibrate(features, y_prob=y_prob)
 
