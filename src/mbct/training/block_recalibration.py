@@ -10,7 +10,8 @@ import numpy as np
 
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import block_intercepts, block_sums
-from mbct.training.evidence import SIGNIFICANT_LINE, significant_scale
+from mbct.training.blocks import training_blocks
+from mbct.training.evidence import SIGNIFICANT_BESIDE_TREES, SIGNIFICANT_LINE, significant_scale
 from mbct.training.logit_recalibration import SCORE, line_sums, standardized_scores
 from mbct.training.offsets import DECIMALS, Offsets
 from mbct.validation import FloatArray
@@ -40,6 +41,24 @@ def fit_block_recalibration(rows: BinnedRows, pool: Executor) -> Offsets | None:
         steps.append(own)
         log_odds.append(rows.log_odds + own[rows.codes[:, SCORE]])
     return Offsets((SCORE,), tuple(steps), (0.0,) * rows.n_folds, tuple(log_odds))
+
+
+def shift_beside(rows: BinnedRows, held_out: FloatArray) -> tuple[float, FloatArray]:
+    """The shift that held-out predictions still need, and that of each row from the other folds alone.
+
+    Trees see differences between the rows of a block only. Where one segment is too low, they raise it and lower the
+    others; what is missing on the whole follows from the means of blocks.
+    """
+    blocks = rows.blocks
+    if blocks is None:
+        raise ValueError("independent rows are recalibrated by fit_recalibration")
+    gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
+    g, h = block_sums(rows.all_rows, held_out, rows.weight, rows.label, blocks.number, len(blocks), gradient)
+    others = (training_blocks(blocks.fold, fold, blocks.gap) for fold in range(rows.n_folds))
+    without = np.array([block_intercepts(g * other, h * other)[0] for other in others])
+    moved = without[rows.fold]
+    kept = significant_scale(rows, held_out, held_out + moved, SIGNIFICANT_BESIDE_TREES)
+    return kept * block_intercepts(g, h)[0], kept * moved
 
 
 def _line(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers) -> tuple[float, float]:

@@ -30,6 +30,8 @@ LEAST_OFFSET_PROGRESS = 1e-7
 """Fall of the mean held-out loss for which another pass over the offsets is worth its time."""
 SIGNIFICANT_LINE = 3.0
 """Block standard errors that the scale of a shift or a slope must reach for it to be kept."""
+SIGNIFICANT_BESIDE_TREES = 2.0
+"""The same of a shift beside trees that were kept: that the base is off is no longer in doubt then."""
 SIGNIFICANT_TREES = 3.5
 """The same of trees, whose number and size were chosen on the held-out blocks that evaluate them."""
 SIGNIFICANT_GAIN = 2.5
@@ -103,6 +105,17 @@ def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Ga
         return found
     number, in_order = rows.blocks.number, rows.blocks.in_order
     return replace(found, standard_error=standard_error_of_blocks(gain, rows.weight, number, in_order=in_order))
+
+
+def normal_equivalent(t: float, n_blocks: int) -> float:
+    """The normal deviate as rare as ``t`` estimated standard errors of so many blocks (Wallace's approximation).
+
+    >>> round(normal_equivalent(4.0, 20), 2), round(normal_equivalent(4.0, 1000), 2)
+    (3.36, 3.98)
+    """
+    freedom = max(n_blocks - 1, 1)
+    size = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * np.sqrt(freedom * np.log1p(t * t / freedom))
+    return float(np.copysign(size, t))
 
 
 @dataclass(frozen=True)
@@ -198,6 +211,6 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
             before, after - before, rows.weight, rows.label, blocks.number, block_weight, in_order=blocks.in_order
         )
 
-    if scale(np.ones(len(blocks))).z < least:
+    if normal_equivalent(scale(np.ones(len(blocks))).z, len(blocks)) < least:
         return 0.0
     return scale(blocks.weight).shrunk

@@ -13,6 +13,7 @@ from mbct.model.trace import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, split_cells
+from mbct.training.block_recalibration import shift_beside
 from mbct.training.blocks import BlockOptions, time_distances
 from mbct.training.boosting import Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
@@ -22,6 +23,7 @@ from mbct.training.evidence import (
     SIGNIFICANT_TREES,
     Gain,
     held_out_gain,
+    normal_equivalent,
     significant_scale,
 )
 from mbct.training.leaf_values import with_sums
@@ -107,20 +109,23 @@ def _fit_blocks(
     before = rows.log_odds if found.start is None else found.start.held_out(rows)
     shrinkage = _tree_shrinkage(rows, before, found.best.held_out)
     after = before + shrinkage * (found.best.held_out - before)
-    gain = held_out_gain(rows, rows.log_odds, after)
+    grown: Trees = ()
     if shrinkage > 0.0:
-        offsets, grown = _mean_of_folds(found, 1.0, shrinkage, rows, cells, options)
+        shift, moved = shift_beside(rows, after)
+        offsets, grown = _mean_of_folds(found, 1.0, shrinkage, rows, cells, options, shift)
+        after = after + moved
     else:
-        grown = ()
         line = () if found.start is None else _offsets_on_all(found.start, 1.0, rows, ())
         offsets = tuple(with_sums(cells, line))
+    gain = held_out_gain(rows, rows.log_odds, after)
     return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
 
 
 def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
     """Share of the trees' correction to keep: 0 unless both its gain and its scale are significant."""
     gain = held_out_gain(rows, before, held_out)
-    if gain.value <= SIGNIFICANT_GAIN * gain.standard_error:
+    n_blocks = 1 if rows.blocks is None else len(rows.blocks)
+    if gain.value <= 0.0 or normal_equivalent(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
         return 0.0
     return significant_scale(rows, before, held_out, SIGNIFICANT_TREES)
 
@@ -151,11 +156,12 @@ def _mean_of_folds(
     rows: BinnedRows,
     cells: Cells,
     options: BoostingOptions,
+    shift: float = 0.0,
 ) -> tuple[Trees, Trees]:
     """Offsets and trees of the mean of the folds' log-odds, moved so that the mean prediction is that of the folds.
 
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
-    folds' own mean is matched on a sample, which needs no labels.
+    folds' own mean is matched on a sample, which needs no labels. ``shift`` is added to all log-odds.
     """
     n_folds = len(found.best.folds)
     best, factor = found.best, shrinkage / n_folds
@@ -169,7 +175,7 @@ def _mean_of_folds(
         for fold, step in enumerate(steps):
             step += offset_shrinkage * found.start.step_of(fold, codes, rows.offset)
     total = summed_steps(offsets + grown, codes, rows.n_codes)
-    centre = _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
+    centre = shift + _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
     if offsets:
         return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
     return (), (grown[0].shifted(centre), *grown[1:])
