@@ -1,7 +1,9 @@
 import datetime
+import decimal
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,11 @@ from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins, code_offsets, interval_codes
 from mbct.model.encoding import category_key, value_type
 from mbct.training.binning import fit_category_bins
+
+DAY = datetime.date(2024, 1, 31)
+MIDNIGHT = datetime.datetime(2024, 1, 31)
+FIVE = datetime.datetime(2024, 1, 31, 5)
+FIVE_IN_BERLIN = pd.Timestamp("2024-01-31 06:00", tz="Europe/Berlin")
 
 
 @given(st.lists(st.integers(0, 300), max_size=20))
@@ -72,7 +79,7 @@ def test_types_of_one_value_share_a_code():
     bins = CategoryBins("n", ("3", "true", "2024-05-01"))
     assert bins.encode([3, 3.0, np.int8(3), "3"]).tolist() == [0, 0, 0, 0]
     assert bins.encode([True, np.True_]).tolist() == [1, 1]
-    assert bins.encode([datetime.date(2024, 5, 1), np.datetime64("2024-05-01T00:00")]).tolist() == [2, bins.unseen]
+    assert bins.encode([datetime.date(2024, 5, 1), np.datetime64("2024-05-01T00:00")]).tolist() == [2, 2]
 
 
 def test_missing_values_of_every_kind_have_the_missing_code():
@@ -147,3 +154,47 @@ def test_long_columns_are_coded_like_short_ones(edges, values):
 def test_other_types_are_coded_too(dtype):
     values = np.arange(20_000).astype(dtype)
     assert NumberBins("x", (3.0, 7.5)).encode(values)[[3, 4, 7, 8]].tolist() == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("known", "kind", "spelled"),
+    [
+        (("true", "false"), "boolean", [True, "True", "TRUE", "true", 1, "1", np.True_]),
+        (("true", "false"), "string", [True, "True", "TRUE", "true", np.True_]),
+        (("1", "0"), "integer", [1, 1.0, "1", "1.0", True, "True", np.int8(1), decimal.Decimal("1.00")]),
+        (("2.5", "3"), "number", [2.5, "2.5", "2.50", np.float32(2.5), decimal.Decimal("2.5")]),
+        (("2024-01-31",), "date", [DAY, "2024-01-31", MIDNIGHT, np.datetime64(MIDNIGHT), "2024-01-31T00:00:00"]),
+        (("2024-01-31 05:00:00",), "datetime", [FIVE, pd.Timestamp(FIVE), "2024-01-31T06:00:00+01:00", FIVE_IN_BERLIN]),
+        (("a ", "a"), "string", ["a "]),
+    ],
+)
+def test_every_spelling_of_a_value_has_its_code_by_column_and_by_value(known, kind, spelled):
+    bins = CategoryBins("x", known, kind)
+
+    assert bins.encode(spelled).tolist() == [0] * len(spelled)
+    assert [bins.encode([value]).tolist() for value in spelled] == [[0]] * len(spelled)
+    assert [bins.value_encoder(7)(value) for value in spelled] == [7] * len(spelled)
+
+
+@pytest.mark.parametrize(
+    ("known", "kind", "others"),
+    [
+        (("true", "1"), "string", ["Yes", "1.0", "TrUe"]),
+        (("1",), "integer", ["one", "01.5", 2, b"x", [1]]),
+        (("2024-01-31",), "date", ["31/01/2024", FIVE, 20240131]),
+    ],
+)
+def test_another_value_is_unseen_and_counted(known, kind, others):
+    bins, heard = CategoryBins("x", known, kind), []
+    encode = bins.value_encoder(count_unseen=heard.append)
+
+    assert bins.encode(others).tolist() == [bins.unseen] * len(others)
+    assert [encode(value) for value in others] == [bins.unseen] * len(others)
+    assert heard == ["x"] * len(others)
+
+
+def test_the_empty_text_is_missing_as_in_a_csv_file():
+    bins = CategoryBins("x", ("a",))
+
+    assert bins.encode(["", None, float("nan"), " "]).tolist() == [1, 1, 1, 2]
+    assert bins.value_encoder()("") == 1

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from narwhals.exceptions import NarwhalsError
 
 from mbct.errors import DataError
+from mbct.model.encoding import as_float
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def as_floats(column: Any) -> npt.NDArray[np.float64]:
         column = np.asarray(column.to_list(), dtype=object)
     if column.dtype.kind in "iufb":
         return np.asarray(column, dtype=np.float64)
-    return np.array([_float_or_nan(value) for value in column.tolist()], dtype=np.float64)
+    return np.array([as_float(value) for value in column.tolist()], dtype=np.float64)
 
 
 def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
@@ -216,10 +217,3 @@ def _factorize_objects(values: list[Any]) -> tuple[list[Any], npt.NDArray[np.int
     except TypeError:
         return _factorize_objects([repr(value) for value in values])
     return list(position), np.fromiter((position[v] for v in values), dtype=np.intp, count=len(values))
-
-
-def _float_or_nan(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")

@@ -1,12 +1,14 @@
 """Frozen bins: how each feature's values become codes, as plain data.
 
 A feature with n values or intervals has n + 2 codes: 0 … n − 1, then ``missing``, then ``unseen``. Encoding is a
-total function: any input has a code.
+total function: any input has a code. ``encode`` takes columns; ``value_encoder`` makes a function for single values.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import struct
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -16,12 +18,15 @@ import numpy.typing as npt
 
 from mbct.errors import ModelFileError
 from mbct.jit import kernel
-from mbct.model.encoding import ValueType, category_key
+from mbct.model.encoding import ValueType, as_float, category_key, key_as, other_spellings
 from mbct.validation import FloatArray
 
 CodeArray = npt.NDArray[np.unsignedinteger[Any]]
 CodeMatrix = CodeArray
 """Codes of rows, one column a feature; the first is the score's."""
+ValueEncoder = Callable[[Any], int]
+CountUnseen = Callable[[str], None]
+"""Hears the name of a feature for each unseen value."""
 
 _WORTH_KERNEL = 10_000
 """Rows from which on numbers are coded by a kernel of our own."""
@@ -98,6 +103,19 @@ class NumberBins:
         codes[np.isnan(values)] = self.missing
         return codes
 
+    def value_encoder(self, first_row: int = 0, _count_unseen: CountUnseen | None = None) -> ValueEncoder:
+        """A function from a raw value to ``first_row`` plus its code."""
+        # Bisecting a list and finding the row in another list costs less than adding the first row each time.
+        edges, missing = list(self.edges), first_row + self.missing
+        rows = list(range(first_row, first_row + self.n_values))
+
+        def encode(value: Any) -> int:
+            if type(value) is not float:
+                value = as_float(value)
+            return rows[bisect_left(edges, value)] if value == value else missing
+
+        return encode
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {"kind": self.kind, "name": self.name, "edges": list(self.edges)}
@@ -136,10 +154,19 @@ class CategoryBins:
 
     @cached_property
     def code_of(self) -> dict[str | None, int]:
-        """Code of each known value and of None."""
-        known: dict[str | None, int] = {value: code for code, value in enumerate(self.values)}
-        known[None] = self.missing
-        return known
+        """Code of each known value in all its spellings, of None and of the empty text."""
+        known = {value: code for code, value in enumerate(self.values)}
+        found: dict[str | None, int] = {None: self.missing, "": self.missing}
+        found.update(known)
+        found.update(other_spellings(self.value_type, known))
+        return found
+
+    def code(self, value: Any) -> int:
+        """Code of a value of any type."""
+        found = self.code_of.get(category_key(value))
+        if found is None and isinstance(value, str) and self.value_type not in ("string", "boolean"):
+            found = self.code_of.get(key_as(self.value_type, value) or value)
+        return self.unseen if found is None else found
 
     def encode(self, values: Iterable[Any]) -> npt.NDArray[np.intp]:
         """Codes of values of any type.
@@ -147,12 +174,57 @@ class CategoryBins:
         >>> CategoryBins("carrier", ("UA", "AA")).encode(["AA", None, "ZZ"]).tolist()
         [1, 2, 3]
         """
-        code_of, unseen = self.code_of, self.unseen
-        return np.array([code_of.get(category_key(v), unseen) for v in values], dtype=np.intp)
+        listed = values if isinstance(values, list) else list(values)
+        # True is 1 to a dictionary: integers are looked up as such only where there is nothing else.
+        only_integers = type(listed[0]) is not str and set(map(type, listed)) <= {int, type(None)} if listed else False
+        table = self._code_of_integer if only_integers else self._code_of_text
+        try:
+            return packed("q", map(table.__getitem__, listed), np.empty(len(listed), np.intp))
+        except TypeError:  # A value that cannot be looked up, such as a list.
+            return np.array([self.code(value) for value in listed], dtype=np.intp)
+
+    def value_encoder(self, first_row: int = 0, count_unseen: CountUnseen | None = None) -> ValueEncoder:
+        """A function from a raw value to ``first_row`` plus its code; ``count_unseen`` hears of each unseen value."""
+        find = {key: first_row + code for key, code in self.code_of.items()}.get
+        code, name, unseen = self.code, self.name, self.unseen
+
+        def encode(value: Any) -> int:
+            found = find(value) if type(value) is str else None
+            if found is not None:
+                return found
+            other = code(value)
+            if other == unseen and count_unseen is not None:
+                count_unseen(name)
+            return first_row + other
+
+        return encode
+
+    @cached_property
+    def _code_of_text(self) -> "_CodeTable":
+        return _CodeTable(self.code_of, self.code)
+
+    @cached_property
+    def _code_of_integer(self) -> "_CodeTable":
+        whole = ((integer_of(key), code) for key, code in self.code_of.items() if key is not None)
+        return _CodeTable({**{key: code for key, code in whole if key is not None}, None: self.missing}, self.code)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self.name, "values": self.values, "value_type": self.value_type}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {"kind": self.kind, "name": self.name, "type": self.value_type, "values": list(self.values)}
+
+
+class _CodeTable(dict[Any, int]):
+    """Codes by value. Looking up a whole column runs in C but for values that are no known text, or integer."""
+
+    def __init__(self, codes: Mapping[Any, int], code: ValueEncoder) -> None:
+        super().__init__(codes)
+        self._code = code
+
+    def __missing__(self, value: Any) -> int:
+        return self._code(value)
 
 
 Feature = NumberBins | CategoryBins
@@ -223,3 +295,17 @@ def code_offsets(n_codes: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[
     offsets = np.zeros(len(n_codes) + 1, dtype=np.int64)
     np.cumsum(n_codes, out=offsets[1:])
     return offsets
+
+
+def packed(kind: str, values: Any, into: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Write Python numbers into an array: a quarter of the time that numpy takes to make one of them."""
+    struct.pack_into(f"{len(into)}{kind}", into.data, 0, *values)
+    return into
+
+
+def integer_of(key: str) -> int | None:
+    """The integer whose canonical text is ``key``: that of '7' is 7, '07' has none."""
+    try:
+        return int(key) if str(int(key)) == key else None
+    except ValueError:
+        return None

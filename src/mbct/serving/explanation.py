@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mbct.errors import DataError
+from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import moved
 from mbct.model.rules import Rule, condition, rules
 from mbct.model.tree import STOP, CalibrationTree
-from mbct.serving.values import encoder, probability
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ def explain(
     if missing := [name for name in model.bins.names if name not in row]:
         raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")
     rule_of = rules_by_node(model) if rule_of is None else rule_of
-    score = probability(row[model.score], model.score)
+    score = as_probability(row[model.score], model.score)
     values = [score, *(row[name] for name in model.bins.names[1:])]
-    codes = [encoder(feature)(value) for feature, value in zip(model.bins, values, strict=True)]
+    codes = [feature.value_encoder()(value) for feature, value in zip(model.bins, values, strict=True)]
     linear = model.link == "linear"
     total = 1.0 if linear else 0.0
     paths = []

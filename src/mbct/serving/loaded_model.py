@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from mbct.errors import ModelFileError
-from mbct.model.bins import CategoryBins, Feature, NumberBins
+from mbct.model.bins import CategoryBins, CountUnseen, Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import compile_masks
 from mbct.model.rules import Rule, rules_as_dicts, to_text
@@ -21,7 +21,6 @@ from mbct.serving.checked import checked_ensemble
 from mbct.serving.explanation import rules_by_node
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer
-from mbct.serving.values import CountUnseen
 from mbct.store.model_registry import version_of
 
 _PROBES = 64

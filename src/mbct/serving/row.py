@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.model.bins import CodeMatrix
+from mbct.model.bins import CodeMatrix, CountUnseen
+from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import LeafMasks, calibrate_row, compile_masks
-from mbct.serving.values import CountUnseen, encoder, probability
 
 
 class RowScorer:
@@ -37,7 +37,9 @@ class RowScorer:
         first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
         self._code_type = model.bins.code_type
         self._first_rows = np.array(first_rows, dtype=np.int64)
-        made = [encoder(feature, first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)]
+        made = [
+            feature.value_encoder(first, count_unseen) for feature, first in zip(model.bins, first_rows, strict=True)
+        ]
         self._encode_score = made[0]
         self._columns = list(enumerate(made[1:], start=1))
         self._named_columns = list(zip(range(1, len(made)), self._names, made[1:], strict=True))
@@ -49,7 +51,7 @@ class RowScorer:
         buffers = self._buffers
         codes = buffers.writable
         try:
-            score = probability(row[self._score], self._score)
+            score = as_probability(row[self._score], self._score)
             codes[0] = self._encode_score(score)
             for j, name, encode in self._named_columns:
                 codes[j] = encode(row[name])
@@ -63,7 +65,7 @@ class RowScorer:
         """Calibrated probability of one row given as values in the model's order, the prediction first."""
         buffers = self._buffers
         codes = buffers.writable
-        score = probability(values[0], self._score)
+        score = as_probability(values[0], self._score)
         codes[0] = self._encode_score(score)
         for j, encode in self._columns:
             codes[j] = encode(values[j])
