@@ -14,7 +14,7 @@ import numpy as np
 from narwhals.stable.v2.dtypes import DType
 
 from mbct.data.engines.engine import Engine, Frame, Lookup
-from mbct.data.expressions import number, number_code
+from mbct.data.expressions import has_zone, number, number_code
 from mbct.data.rows import code_column
 from mbct.data.source import LazySource
 from mbct.errors import DataError
@@ -33,11 +33,15 @@ def with_codes(source: LazySource, bins: FeatureBins, score_column: str, used: s
     wanted = [(j, feature) for j, feature in enumerate(bins) if used is None or j in used]
     if not wanted:
         return source
-    dtypes = {j: schema[score_column if j == 0 else feature.name] for j, feature in wanted}
     names = {j: score_column if j == 0 else feature.name for j, feature in wanted}
-    frame = source.frame.with_columns(
-        *(_value(names[j], dtypes[j], feature).alias(_value_column(j)) for j, feature in wanted)
-    )
+    frame = source.frame
+    if zoned := [j for j, _ in wanted if has_zone(schema[names[j]])]:
+        names |= {j: _value_column(j) for j in zoned}
+        frame = frame.with_columns(*(nw.col(bins[j].name).alias(_value_column(j)) for j in zoned))
+        frame = source.engine.in_utc(frame, [_value_column(j) for j in zoned])
+        schema = frame.collect_schema()
+    dtypes = {j: schema[name] for j, name in names.items()}
+    frame = frame.with_columns(*(_value(names[j], dtypes[j], feature).alias(_value_column(j)) for j, feature in wanted))
     codes: list[nw.Expr] = []
     lookups: list[Lookup] = []
     for j, feature in wanted:
@@ -47,7 +51,9 @@ def with_codes(source: LazySource, bins: FeatureBins, score_column: str, used: s
         elif needs_comparison(dtypes[j]):
             codes.append(code_by_comparison(value, dtypes[j], feature).alias(code_column(j)))
         else:
-            code_of = {text: code for code, text in enumerate(feature.values)}
+            code_of = {text: code for text, code in feature.code_of.items() if text is not None}
+            if isinstance(dtypes[j], nw.String) and feature.value_type not in ("string", "boolean"):
+                code_of = _codes_of_texts(source.engine, frame, _value_column(j), feature)
             lookups.append(Lookup(_value_column(j), code_column(j), code_of))
     if codes:
         frame = frame.with_columns(*codes)
@@ -67,6 +73,13 @@ def _value(name: str, dtype: DType, feature: Feature) -> nw.Expr:
     return category_values(name, dtype) if needs_comparison(dtype) else category_text(name, dtype)
 
 
+def _codes_of_texts(engine: Engine, frame: Frame, column: str, feature: CategoryBins) -> dict[str, int]:
+    """Codes of the texts that a column holds, where the model knows numbers or dates: '1.0' is 1."""
+    texts = engine.collect(frame.select(column).unique())[column].to_list()
+    coded = {text: feature.code(text) for text in texts if text is not None}
+    return {text: code for text, code in coded.items() if code != feature.unseen}
+
+
 def _filled(j: int, feature: CategoryBins) -> nw.Expr:
     """Null codes told apart: the value is missing, or it is unseen."""
     code, value = nw.col(code_column(j)), nw.col(_value_column(j))
@@ -78,20 +91,24 @@ def _value_column(j: int) -> str:
     return f"__mbct_value_{j}"
 
 
-def category_values(column: str, dtype: DType) -> nw.Expr:
-    """A column as values that can be grouped and compared: text, boolean, date, moment, whole number or double."""
-    raw = nw.col(column)
+def refuse_no_category(column: str, dtype: DType) -> None:
+    """Raise where values of this type cannot be told apart by a model."""
     if isinstance(dtype, _NO_CATEGORY):
         raise DataError(f"column {column!r} is {dtype}, which is no category: cast it to text or leave it out")
+
+
+def category_values(column: str, dtype: DType) -> nw.Expr:
+    """A column as values that can be grouped and compared: text, boolean, date, moment, whole number or double."""
+    refuse_no_category(column, dtype)
+    raw = nw.col(column)
     if isinstance(dtype, nw.Datetime):
-        if dtype.time_zone is not None:
-            raise DataError(f"column {column!r} has a time zone ({dtype.time_zone}): cast it to text or leave it out")
         return raw if dtype.time_unit == "us" else raw.cast(nw.Datetime("us"))
     if dtype.is_float() or isinstance(dtype, nw.Decimal):
         return number(column)
     if dtype.is_integer() or isinstance(dtype, nw.Boolean | nw.Date):
         return raw
-    return raw.cast(nw.String)
+    text = raw.cast(nw.String)
+    return nw.when(text != "").then(text)
 
 
 def needs_comparison(dtype: DType) -> bool:
@@ -101,7 +118,8 @@ def needs_comparison(dtype: DType) -> bool:
 
 def category_text(column: str, dtype: DType) -> nw.Expr:
     """The canonical text of a category, as :func:`~mbct.model.encoding.category_key` writes it."""
-    value = category_values(column, dtype)
+    refuse_no_category(column, dtype)
+    value = nw.col(column)
     if isinstance(dtype, nw.Boolean):
         return nw.when(value).then(nw.lit("true")).otherwise(nw.when(~value).then(nw.lit("false")))
     return value.cast(nw.String)
@@ -110,8 +128,8 @@ def category_text(column: str, dtype: DType) -> nw.Expr:
 def code_by_comparison(value: nw.Expr, dtype: DType, bins: CategoryBins) -> nw.Expr:
     """Code of a float or a moment: a binary search among the typed values; null where none is equal."""
     typed = []
-    for code, text in enumerate(bins.values):
-        known = _typed(text, moment=isinstance(dtype, nw.Datetime))
+    for text, code in bins.code_of.items():
+        known = None if text is None else _typed(text, moment=isinstance(dtype, nw.Datetime))
         if known is not None and category_key(known) == text:
             typed.append((known, code))
     return _search(value, sorted(typed))

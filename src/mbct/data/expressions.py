@@ -31,6 +31,11 @@ def number(column: str, dtype: DType | None = None) -> nw.Expr:
     return nw.when(~(value.abs() * -1.0).exp().is_nan()).then(value + 0.0)
 
 
+def has_zone(dtype: DType) -> bool:
+    """Whether a column holds timestamps with a zone."""
+    return isinstance(dtype, nw.Datetime) and dtype.time_zone is not None
+
+
 def number_code(value: nw.Expr, bins: NumberBins) -> nw.Expr:
     """Code of a number: a binary search among the edges, as nested conditions."""
 

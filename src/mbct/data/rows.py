@@ -1,5 +1,6 @@
 """Training rows inside an engine: the prediction, the label, the weight and the features, checked by one query."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,10 +10,12 @@ import numpy as np
 
 from mbct.data.blocks import BlockColumns, time_key
 from mbct.data.columns import listing
-from mbct.data.expressions import number
+from mbct.data.expressions import has_zone, number
 from mbct.data.source import LazySource
 from mbct.errors import DataError
 
+_RESERVED = "__mbct_"
+_MEANS_SEVERAL = re.compile(r"\*|\^.*\$", re.DOTALL)
 P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
 """Columns of the prediction, the label and the weight."""
 TIME, GROUP = "__mbct_time", "__mbct_group"
@@ -52,6 +55,8 @@ def training_rows(
         if name is not None:
             require_number(source, name, role)
     schema = source.frame.collect_schema()
+    if zoned := [name for name in features if has_zone(schema[name])]:
+        source = source.with_frame(source.engine.in_utc(source.frame, zoned))
     roles = {P: score_column, Y: label} | ({} if weight is None else {W: weight})
     one = [nw.lit(1.0).alias(W)] if weight is None else []
     kept = [nw.col(name) for name in features]
@@ -68,8 +73,13 @@ def training_rows(
 
 
 def require(source: LazySource, names: Sequence[str]) -> None:
-    """Raise unless every name is a column."""
+    """Raise unless every name is a column, and no column has a name that an engine would misread."""
     present = source.names
+    if misread := [name for name in present if name.startswith(_RESERVED) or _MEANS_SEVERAL.fullmatch(name)]:
+        raise DataError(
+            f"column {misread[0]!r} cannot be read by its name: '*' and '^…$' mean several columns to an engine, "
+            f"and {_RESERVED}… are columns of our own; rename it"
+        )
     if missing := [name for name in names if name not in present]:
         plural = "columns are" if len(missing) > 1 else "column is"
         raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import ModelFileError
 from mbct.jit import kernel
 from mbct.model.encoding import ValueType, as_float, category_key, key_as, other_spellings
 from mbct.validation import FloatArray
@@ -155,11 +154,9 @@ class CategoryBins:
     @cached_property
     def code_of(self) -> dict[str | None, int]:
         """Code of each known value in all its spellings, of None and of the empty text."""
-        known = {value: code for code, value in enumerate(self.values)}
-        found: dict[str | None, int] = {None: self.missing, "": self.missing}
-        found.update(known)
-        found.update(other_spellings(self.value_type, known))
-        return found
+        known: dict[Any, int] = {value: code for code, value in enumerate(self.values)}
+        known.setdefault("", self.missing)
+        return {**known, None: self.missing, **other_spellings(self.value_type, known)}
 
     def code(self, value: Any) -> int:
         """Code of a value of any type."""
@@ -269,19 +266,6 @@ class FeatureBins:
     def to_list(self) -> list[dict[str, Any]]:
         """Plain JSON."""
         return [feature.to_dict() for feature in self.features]
-
-    @classmethod
-    def from_list(cls, content: list[dict[str, Any]]) -> "FeatureBins":
-        """Undo :meth:`to_list`."""
-        return cls(tuple(_bins_from_dict(item) for item in content))
-
-
-def _bins_from_dict(item: dict[str, Any]) -> Feature:
-    if item["kind"] == NumberBins.kind:
-        return NumberBins(item["name"], tuple(float(edge) for edge in item["edges"]))
-    if item["kind"] == CategoryBins.kind:
-        return CategoryBins(item["name"], tuple(map(str, item["values"])), item["type"])
-    raise ModelFileError(f"unknown kind of bins {item['kind']!r} for feature {item.get('name')!r}")
 
 
 def code_offsets(n_codes: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

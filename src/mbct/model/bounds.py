@@ -6,7 +6,7 @@ agree in every bin; the default takes the one that tells most rows apart by thei
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -54,11 +54,6 @@ class BinBounds:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         return {name: column.tolist() for name, column in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Undo :meth:`to_dict`."""
-        return cls(*(np.asarray(content[name], dtype=np.float64) for name in BIN_SUMS))
 
 
 def odds_scaled(probability: FloatArray, factor: float) -> FloatArray:

@@ -13,11 +13,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from mbct.errors import ModelFileError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.masks import WORD, LeafMasks, compile_masks
 from mbct.model.rules import Rule, rules, to_text
@@ -121,24 +120,9 @@ class CalibrationEnsemble:
         """Plain JSON."""
         n_codes = self.bins.n_codes
         return {
-            "score": self.score,
-            "pattern": self.link,
+            "score_column": self.score,
+            "link": self.link,
             "alpha": self.alpha,
             "features": self.bins.to_list(),
             "trees": [tree.to_dict(n_codes) for tree in self.trees],
         }
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self:
-        """Undo :meth:`to_dict`; damage is named."""
-        try:
-            bins = FeatureBins.from_list(content["features"])
-            trees = tuple(CalibrationTree.from_dict(tree, bins.n_codes) for tree in content["trees"])
-            model = cls(content["score"], content["pattern"], bins, trees, float(content["alpha"]))
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise ModelFileError(f"the model is damaged: {type(error).__name__} {error}") from error
-        if model.link not in get_args(Link):
-            raise ModelFileError(f"unknown pattern {model.link!r}; this version knows {get_args(Link)}")
-        if not bins.features or bins.names[0] != model.score:
-            raise ModelFileError(f"the first feature must be the score {model.score!r}, got {bins.names[:1]}")
-        return model

@@ -1,15 +1,29 @@
-"""The model file: one versioned JSON document for every method, and the ensemble inside an MBCT one."""
+"""The model file: one versioned JSON document for every method, and the ensemble inside an MBCT one.
+
+Whatever reads a model, from a file, a store, Redis or a request, reads it here; :mod:`mbct.model.file_check` checks
+what is inside. Version 2 has the names of today; files of version 1 are renamed as they are read.
+"""
 
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from mbct.errors import ModelFileError, StorageError
+from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file_check import read_ensemble
 
 FORMAT = "mbct-calibrator"
-VERSION = 1
+VERSION = 2
+MOST_BYTES = 2**29
+_RENAMED_PARAMETERS = {
+    "score": "score_column",
+    "size": "model_size",
+    "order": "rank_preservation",
+    "negative_rate": "negative_sampling_rate",
+    "number_bins": "numeric_bins",
+    "score_by": "score_binning",
+}
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -21,17 +35,23 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def parse_document(content: bytes, name: str = "the model file") -> dict[str, Any]:
-    """Parse a model file and check that this version understands it."""
+    """Parse a model file of this version or an older one; what is inside is named as in this version."""
+    if len(content) > MOST_BYTES:
+        raise ModelFileError(
+            f"{name} has {len(content):,} bytes, more than {MOST_BYTES:,}: no model file is that large"
+        )
     try:
-        document = json.loads(content)
+        document = json.loads(content, parse_constant=_refuse_constant)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ModelFileError(f"{name} is damaged or no model file: {error}; restore it or fit again") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"{name} is not a calibrator of this package (no format {FORMAT!r} in it)")
     version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or version < 1:
+        raise ModelFileError(f"{name} has format version {version!r}: restore it or fit again")
+    if version > VERSION:
         raise ModelFileError(f"{name} has format version {version!r}, newer than {VERSION}: upgrade mbct to read it")
-    return document
+    return _from_version_1(document) if version == 1 else document
 
 
 def dump_document(document: dict[str, Any]) -> bytes:
@@ -41,17 +61,58 @@ def dump_document(document: dict[str, Any]) -> bytes:
 
 
 def ensemble_of(content: bytes, name: str = "the model file") -> CalibrationEnsemble:
-    """The frozen ensemble inside an MBCT model file: all that scoring, exports and rules need."""
-    document = parse_document(content, name)
-    if document.get("method") != "mbct":
-        raise ModelFileError(f"{name} holds a {document.get('method')!r} calibrator, which has no rules; fit 'mbct'")
+    """The frozen ensemble inside an MBCT model file: all that scoring, exports and rules need.
+
+    One clear error where anything in the content makes no sense: what is returned can be served.
+    """
     try:
-        state = document["state"]["model"]
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{name} is damaged: no model in it; restore it or fit again") from error
-    return CalibrationEnsemble.from_dict(state)
+        document = parse_document(content, name)
+        if document.get("method") != "mbct":
+            raise ModelFileError(
+                f"{name} holds a {document.get('method')!r} calibrator, which has no rules; fit 'mbct'"
+            )
+        state = document.get("state")
+        if not isinstance(state, dict) or "model" not in state:
+            raise ModelFileError(f"{name} is damaged: no model in it; restore it or fit again")
+        return read_ensemble(state["model"])
+    except MBCTError as error:
+        raise ModelFileError(str(error) if name in str(error) else f"{name}: {error}") from error
+    except Exception as error:
+        # The content comes from outside: whatever it breaks is damage in it, never a reason to stop serving.
+        raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:
     """Read the frozen ensemble of a saved :class:`~mbct.calibrators.mbct.MBCTCalibrator`."""
     return ensemble_of(read_bytes(path), str(path))
+
+
+def _refuse_constant(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
+def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had other names: of parameters, of the score column, of the link and of leaf values."""
+    parameters = document.get("parameters")
+    if isinstance(parameters, dict):
+        parameters = {_RENAMED_PARAMETERS.get(name, name): value for name, value in parameters.items()}
+        document = {**document, "parameters": parameters}
+    return {**_renamed(document), "version": VERSION}
+
+
+def _renamed(content: Any) -> Any:
+    """New names wherever an ensemble, a tree or the scores of a class stand."""
+    if isinstance(content, list):
+        return (
+            [_renamed(item) for item in content] if any(isinstance(item, dict | list) for item in content) else content
+        )
+    if not isinstance(content, dict):
+        return content
+    renames: dict[str, str] = {}
+    if {"children", "step"} <= content.keys():
+        renames = {"step": "leaf_value"}
+    elif {"pattern", "trees"} <= content.keys():
+        renames = {"pattern": "link", "score": "score_column"}
+    elif {"score", "columns"} <= content.keys():
+        renames = {"score": "score_column"}
+    return {renames.get(name, name): _renamed(value) for name, value in content.items()}

@@ -54,12 +54,3 @@ class FitTrace:
             "splits": [vars(record) for record in self.splits],
             "rounds": [vars(record) for record in self.rounds],
         }
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> "FitTrace":
-        """Undo :meth:`to_dict`."""
-        return cls(
-            content["loss"],
-            tuple(SplitRecord(**record) for record in content["splits"]),
-            tuple(RoundRecord(**record) for record in content["rounds"]),
-        )

@@ -16,6 +16,7 @@ from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int32]
 STOP = -1
+NODE_SUMS = ("count", "label", "pred")
 _DIGITS = 9
 """Steps keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
 _OFF_THE_TIE = 1.0 + 1e-11
@@ -91,42 +92,9 @@ class CalibrationTree:
         return {
             "feature": self.feature.tolist(),
             "children": branches,
-            "step": self.step.tolist(),
-            "count": self.count.tolist(),
-            "label": self.label.tolist(),
-            "pred": self.pred.tolist(),
+            "leaf_value": self.step.tolist(),
+            **{name: getattr(self, name).tolist() for name in NODE_SUMS},
         }
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any], n_codes: tuple[int, ...]) -> Self:
-        """Undo :meth:`to_dict`."""
-        feature = np.asarray(content["feature"], dtype=np.int32)
-        tables = []
-        start = np.zeros(len(feature), dtype=np.int64)
-        filled = 0
-        for node, branches in enumerate(content["children"]):
-            start[node] = filled
-            if (branches is None) != (feature[node] < 0) or branches == []:
-                raise ValueError(f"node {node} must have children if and only if it has a feature")
-            if branches is None:
-                continue
-            table = np.full(n_codes[feature[node]], STOP, dtype=np.int32)
-            for child, runs in branches:
-                if not node < child < len(feature):
-                    raise ValueError(f"node {node} has child {child}, but children follow their parent")
-                for first, last in runs:
-                    if not 0 <= first <= last < len(table):
-                        raise ValueError(f"node {node} names codes {first} to {last} of {len(table)}")
-                    table[first : last + 1] = child
-            tables.append(table)
-            filled += len(table)
-        columns = [np.asarray(content[name], dtype=np.float64) for name in ("step", "count", "label", "pred")]
-        if any(len(column) != len(feature) for column in columns) or len(content["children"]) != len(feature):
-            raise ValueError("a tree's columns have unequal lengths")
-        if not all(np.all(np.isfinite(column)) for column in columns):
-            raise ValueError("a tree holds numbers that are not finite")
-        joined = np.concatenate(tables) if tables else np.empty(0, dtype=np.int32)
-        return cls(feature, start, joined, *columns)
 
 
 @kernel

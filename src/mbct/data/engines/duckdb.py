@@ -62,11 +62,16 @@ class DuckDBEngine:
         del mbct_small_table  # the relation holds it
         return lazy(relation)
 
+    def in_utc(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """As SQL: an expression object would read the zone of the connection."""
+        moved = ", ".join(f"{quoted(name)} AT TIME ZONE 'UTC' AS {quoted(name)}" for name in columns)
+        return lazy(frame.to_native().project(f"* REPLACE ({moved})"))
+
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By the position of a text in an enum type, which keeps the order of rows; by a join where there are many."""
         short = [lookup for lookup in lookups if 0 < len(lookup.code_of) <= _MOST_ENUM_VALUES]
         if short:
-            coded = ", ".join(f"{_position_in_enum(lookup)} AS {quoted(lookup.into)}" for lookup in short)
+            coded = ", ".join(f"{_code_by_enum(lookup)} AS {quoted(lookup.into)}" for lookup in short)
             frame = lazy(frame.to_native().project(f"*, {coded}"))
         return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
 
@@ -135,9 +140,11 @@ def open_dataset(dataset: Any, *, memory_limit: str | None, threads: int | None)
     return DuckDBEngine(connection.sql("SELECT 1")), lazy(connection.from_arrow(dataset))
 
 
-def _position_in_enum(lookup: Lookup) -> str:
-    by_code = sorted(lookup.code_of, key=lambda text: lookup.code_of[text])
-    if [lookup.code_of[text] for text in by_code] != list(range(len(by_code))):
-        raise ValueError("codes of a lookup must be 0, 1, 2, …")
-    declared = ", ".join(map(text, by_code))
-    return f"CAST(enum_code(TRY_CAST({quoted(lookup.column)} AS ENUM({declared}))) AS INTEGER)"
+def _code_by_enum(lookup: Lookup) -> str:
+    """Code of a text by its position in an enum type."""
+    declared = ", ".join(map(text, lookup.code_of))
+    position = f"enum_code(TRY_CAST({quoted(lookup.column)} AS ENUM({declared})))"
+    codes = list(lookup.code_of.values())
+    if codes != list(range(len(codes))):
+        position = f"list_extract({codes}, {position} + 1)"
+    return f"CAST({position} AS INTEGER)"

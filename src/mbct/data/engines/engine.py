@@ -47,6 +47,9 @@ class Engine(Protocol):
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]], /) -> Frame:
         """A small table that can be joined with ``beside``."""
 
+    def in_utc(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """Timestamps with a zone in ``columns`` as timestamps of UTC without one, whatever zone the machine is in."""
+
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """Add a code column for each lookup."""
 

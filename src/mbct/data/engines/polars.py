@@ -33,6 +33,11 @@ class PolarsEngine:
 
         return lazy(pl.LazyFrame({name: values.tolist() for name, values in columns.items()}))
 
+    def in_utc(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """By the column's own zone."""
+        zoned = [nw.col(name).dt.convert_time_zone("UTC").dt.replace_time_zone(None) for name in columns]
+        return frame.with_columns(zoned)
+
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By a replacement, which keeps the order of rows."""
         import polars as pl

@@ -38,6 +38,15 @@ class SparkEngine:
         content = pa.table({name: pa.array(values.tolist()) for name, values in columns.items()})
         return lazy(functions.broadcast(beside.to_native().sparkSession.createDataFrame(content)))
 
+    def in_utc(self, frame: Frame, columns: Sequence[str]) -> Frame:
+        """From the session's zone, in which Spark shows every timestamp."""
+        from pyspark.sql import functions
+
+        shown = {name: functions.col(f"`{name}`").cast("timestamp_ntz") for name in columns}
+        zone, utc = functions.current_timezone(), functions.lit("UTC")
+        moved = {name: functions.convert_timezone(zone, utc, value) for name, value in shown.items()}
+        return lazy(frame.to_native().withColumns(moved))
+
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """By a broadcast join, which keeps the order of rows within a partition."""
         return join_lookups(self, frame, lookups)

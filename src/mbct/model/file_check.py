@@ -1,0 +1,243 @@
+"""From the plain JSON of a model file to the frozen model: every type, index, length and range is checked on the way.
+
+The content may come from anywhere. What passes here cannot hang, crash or overflow on a row, nor take much more memory
+than a model that was fitted; what does not is refused with its place.
+"""
+
+import datetime
+import math
+import reprlib
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+
+from mbct.errors import ModelFileError
+from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
+from mbct.model.bounds import BIN_SUMS, BinBounds, bin_tree
+from mbct.model.encoding import ValueType
+from mbct.model.ensemble import CalibrationEnsemble, Link
+from mbct.model.trace import FitTrace, RoundRecord, SplitRecord
+from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
+from mbct.validation import FloatArray
+
+MOST_FEATURES = 10_000
+MOST_CODES = 2**24
+"""Codes of all features together."""
+MOST_NODES = 2**22
+"""Nodes of all trees together."""
+MOST_DEPTH = 100
+"""Trees are walked by recursion where they are written as text."""
+MOST_TABLE_ENTRIES = 2**26
+"""Entries of all nodes' tables together: a quarter of a gigabyte."""
+LARGEST_LOG = 700.0
+"""Sum over trees of the largest leaf values, in log-odds or logarithms of multipliers: exp of it is finite."""
+LARGEST_SUM = 1e100
+
+
+def read_ensemble(content: Any, place: str = "model") -> CalibrationEnsemble:
+    """The ensemble of an MBCT model file."""
+    fields = _object(content, place, ("score_column", "link", "alpha", "features", "trees"))
+    score_column, link = text(fields["score_column"], f"{place}.score_column"), fields["link"]
+    if link not in get_args(Link):
+        raise fault(f"{place}.link", link, f"one of {', '.join(get_args(Link))}")
+    alpha = number(fields["alpha"], f"{place}.alpha", 0.0, 1.0)
+    if alpha in (0.0, 1.0):
+        raise fault(f"{place}.alpha", alpha, "a number between 0 and 1")
+    bins = read_bins(fields["features"], f"{place}.features")
+    if not bins.features or bins.names[0] != score_column or not isinstance(bins[0], NumberBins):
+        raise fault(f"{place}.features[0]", bins.names[:1], f"the score {score_column!r}, a number")
+    return CalibrationEnsemble(score_column, link, bins, read_trees(fields["trees"], bins, link, place), alpha)
+
+
+def read_bins(content: Any, place: str = "features") -> FeatureBins:
+    """The bins of all features."""
+    items = _list(content, place, MOST_FEATURES)
+    bins = FeatureBins(tuple(_feature(item, f"{place}[{j}]") for j, item in enumerate(items)))
+    if len(set(bins.names)) < len(bins):
+        raise fault(place, list(bins.names), "names that do not repeat")
+    if sum(bins.n_codes) > MOST_CODES:
+        raise fault(place, f"{sum(bins.n_codes):,} codes", f"at most {MOST_CODES:,}")
+    return bins
+
+
+def read_trees(content: Any, bins: FeatureBins, link: str, place: str = "model") -> tuple[CalibrationTree, ...]:
+    """The trees of an ensemble; their leaf values together stay in the range of floats."""
+    trees: list[CalibrationTree] = []
+    nodes = entries = 0
+    largest = 0.0
+    for i, item in enumerate(_list(content, f"{place}.trees", MOST_NODES)):
+        tree = _tree(item, bins.n_codes, MOST_TABLE_ENTRIES - entries, link, f"{place}.trees[{i}]")
+        nodes, entries = nodes + tree.n_nodes, entries + len(tree.table)
+        most = float(np.abs(tree.step).max())
+        largest += most if link == "odds" else max(math.log(most), 0.0) if most > 0.0 else 0.0
+        if nodes > MOST_NODES:
+            raise fault(f"{place}.trees", f"{nodes:,} nodes", f"at most {MOST_NODES:,}")
+        if largest > LARGEST_LOG:
+            raise fault(f"{place}.trees[{i}].leaf_value", most, "values whose sum over trees stays finite")
+        trees.append(tree)
+    return tuple(trees)
+
+
+def read_bounds(content: Any, model: CalibrationEnsemble, place: str = "bounds") -> BinBounds:
+    """Sums of the bins of a model: one for each node of the tree whose leaves are the bins."""
+    fields = _object(content, place, BIN_SUMS)
+    tree = bin_tree(model)
+    n_nodes = 1 if tree is None else tree.n_nodes
+    columns = [numbers(fields[name], f"{place}.{name}", n_nodes, 0.0, LARGEST_SUM) for name in BIN_SUMS]
+    return BinBounds(*columns)
+
+
+def read_trace(content: Any, place: str = "trace") -> FitTrace:
+    """What happened while the trees grew."""
+    fields = _object(content, place, ("loss", "splits", "rounds"))
+    records: dict[type, list[Any]] = {SplitRecord: fields["splits"], RoundRecord: fields["rounds"]}
+    read = {}
+    for kind, items in records.items():
+        types = {name: hint for name, hint in kind.__annotations__.items()}
+        read[kind] = tuple(_record(kind, item, types, place) for item in _list(items, place, MOST_NODES))
+    return FitTrace(text(fields["loss"], f"{place}.loss"), read[SplitRecord], read[RoundRecord])
+
+
+def text(content: Any, place: str) -> str:
+    """Text that is valid Unicode."""
+    if type(content) is not str:
+        raise fault(place, content, "text")
+    try:
+        content.encode()
+    except UnicodeEncodeError as error:
+        raise fault(place, content, "valid Unicode") from error
+    return content
+
+
+def number(content: Any, place: str, least: float, most: float) -> float:
+    """One finite number in a range."""
+    if type(content) not in (int, float) or not least <= content <= most:
+        raise fault(place, content, f"a number from {least:g} to {most:g}")
+    return float(content)
+
+
+def numbers(content: Any, place: str, length: int, least: float, most: float) -> FloatArray:
+    """So many finite numbers in a range."""
+    values = _list(content, place, length, least=length)
+    if any(type(value) not in (int, float) or not least <= value <= most for value in values):
+        raise fault(place, content, f"numbers from {least:g} to {most:g}")
+    return np.array(values, dtype=np.float64)
+
+
+def fault(place: str, found: Any, expected: str) -> ModelFileError:
+    """What stands where, and what should."""
+    return ModelFileError(f"the model is damaged: {place} is {reprlib.repr(found)}, expected {expected}")
+
+
+def _feature(content: Any, place: str) -> Feature:
+    kind = _object(content, place, ("kind", "name"))["kind"]
+    name = text(content["name"], f"{place}.name")
+    if kind == NumberBins.kind:
+        items = _list(_object(content, place, ("edges",))["edges"], f"{place}.edges", MOST_CODES)
+        finite = np.finfo(np.float64).max
+        edges = numbers(items, f"{place}.edges", len(items), -finite, finite)
+        if np.any(np.diff(edges) <= 0.0):
+            raise fault(f"{place}.edges", items, "numbers that rise")
+        return NumberBins(name, tuple(edges.tolist()))
+    if kind != CategoryBins.kind:
+        raise fault(f"{place}.kind", kind, f"{NumberBins.kind} or {CategoryBins.kind}")
+    fields = _object(content, place, ("type", "values"))
+    if fields["type"] not in get_args(ValueType):
+        raise fault(f"{place}.type", fields["type"], f"one of {', '.join(get_args(ValueType))}")
+    values = [text(value, f"{place}.values") for value in _list(fields["values"], f"{place}.values", MOST_CODES)]
+    if len(set(values)) < len(values):
+        raise fault(f"{place}.values", values, "values that do not repeat")
+    if wrong := [value for value in values if not _is_of_type(value, fields["type"])]:
+        raise fault(f"{place}.values", wrong[0], f"values of type {fields['type']}")
+    return CategoryBins(name, tuple(values), fields["type"])
+
+
+def _is_of_type(value: str, kind: str) -> bool:
+    try:
+        if kind in ("integer", "number"):
+            return not math.isnan(float(value))
+        if kind in ("date", "datetime"):
+            datetime.datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return kind != "boolean" or value in ("true", "false")
+
+
+def _tree(content: Any, n_codes: Sequence[int], most_entries: int, link: str, place: str) -> CalibrationTree:
+    fields = _object(content, place, ("feature", "children", "leaf_value", *NODE_SUMS))
+    features = _list(fields["feature"], f"{place}.feature", MOST_NODES, least=1)
+    n_nodes = len(features)
+    if any(type(feature) is not int or not -1 <= feature < len(n_codes) for feature in features):
+        raise fault(f"{place}.feature", features, f"feature numbers below {len(n_codes)}, or -1")
+    if sum(n_codes[feature] for feature in features if feature >= 0) > most_entries:
+        raise fault(place, f"{n_nodes:,} nodes", f"tables of at most {MOST_TABLE_ENTRIES:,} codes in all trees")
+    start, table = _tables(fields["children"], features, n_codes, place)
+    least, most = (0.0, math.exp(LARGEST_LOG)) if link == "linear" else (-LARGEST_LOG, LARGEST_LOG)
+    values = numbers(fields["leaf_value"], f"{place}.leaf_value", n_nodes, least, most)
+    sums = [numbers(fields[name], f"{place}.{name}", n_nodes, 0.0, LARGEST_SUM) for name in NODE_SUMS]
+    return CalibrationTree(np.array(features, dtype=np.int32), start, table, values, *sums)
+
+
+def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: str) -> tuple[Any, Any]:
+    """Where each node's table begins, and all tables; children follow their parent and have one."""
+    branches = _list(content, f"{place}.children", len(features), least=len(features))
+    start = np.zeros(len(features), dtype=np.int64)
+    table = np.full(sum(n_codes[feature] for feature in features if feature >= 0), STOP, dtype=np.int32)
+    depth = [0] + [-1] * (len(features) - 1)
+    filled = 0
+    for node, (feature, below) in enumerate(zip(features, branches, strict=True)):
+        start[node] = filled
+        here = f"{place}.children[{node}]"
+        if (below is None) != (feature < 0) or below == []:
+            raise fault(here, below, "children if and only if the node has a feature")
+        if depth[node] < 0 or depth[node] > MOST_DEPTH:
+            raise fault(here, below, f"a node with a parent, at most {MOST_DEPTH} deep")
+        if feature < 0:
+            continue
+        own = table[filled : filled + n_codes[feature]]
+        for child, runs in (_pair(item, here) for item in _list(below, here, len(own))):
+            if type(child) is not int or not node < child < len(features) or depth[child] >= 0:
+                raise fault(here, child, "a later node that has no other parent")
+            depth[child] = depth[node] + 1
+            for first, last in (_pair(run, here) for run in _list(runs, here, len(own), least=1)):
+                if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(own):
+                    raise fault(here, [first, last], f"first and last of codes below {len(own)}")
+                if np.any(own[first : last + 1] != STOP):
+                    raise fault(here, [first, last], "codes that lead to one child only")
+                own[first : last + 1] = child
+        filled += len(own)
+    return start, table
+
+
+def _record(kind: type, content: Any, types: dict[str, Any], place: str) -> Any:
+    fields = _object(content, place, tuple(types))
+    for name, hint in types.items():
+        allowed = (int, float) if hint is float else (hint,)
+        if type(fields[name]) not in allowed or (hint is float and not math.isfinite(fields[name])):
+            raise fault(f"{place}.{name}", fields[name], hint.__name__)
+        if hint is str:
+            text(fields[name], f"{place}.{name}")
+    if set(fields) != set(types):
+        raise fault(place, sorted(fields), f"the fields {', '.join(types)}")
+    return kind(**fields)
+
+
+def _object(content: Any, place: str, names: Sequence[str]) -> dict[str, Any]:
+    if type(content) is not dict:
+        raise fault(place, content, "an object")
+    if missing := [name for name in names if name not in content]:
+        raise fault(place, sorted(content), f"an object with {missing[0]!r}")
+    return content
+
+
+def _list(content: Any, place: str, most: int, least: int = 0) -> list[Any]:
+    if type(content) is not list or not least <= len(content) <= most:
+        found = f"{len(content):,} items" if type(content) is list else content
+        raise fault(place, found, f"a list of {f'{least:,} to ' if least != most else ''}{most:,} items")
+    return content
+
+
+def _pair(content: Any, place: str) -> tuple[Any, Any]:
+    first, second = _list(content, place, 2, least=2)
+    return first, second
