@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format bench reference docs clean
+.PHONY: help attack demo test format bench reference docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,6 +28,9 @@ $(VENV)/.bench: $(VENV)/.base
 
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
 	$(BIN)/python -m reproduction.demo
+
+attack: $(VENV)/.test  ## 20,000 damaged model files: none may crash or hang
+	$(BIN)/python -W error scripts/attack_models.py 20000
 
 format: $(VENV)/.test  ## format and mend what ruff can
 	$(BIN)/ruff format .

@@ -68,7 +68,7 @@ def test_a_weight_is_copies_to_the_byte():
     weight = np.random.default_rng(2).integers(0, 4, len(y))
     rows = np.random.default_rng(3).permutation(np.repeat(np.arange(len(y)), weight))
     weighted = boosted().fit(frame, y, weight)
-    assert weighted.booster_.num_trees() > 5
+    assert len(weighted.trees_.root) > 5
     assert dumps(weighted) == dumps(boosted().fit(frame.iloc[rows], y[rows]))
 
 

@@ -32,8 +32,8 @@ def damaged_models(content):
         change(copy["state"]["model"])
         return json.dumps(copy).encode()
 
-    def set_step(model, value):
-        model["trees"][0]["step"][0] = value
+    def set_leaf_value(model, value):
+        model["trees"][0]["leaf_value"][0] = value
 
     inner = next(i for i, kids in enumerate(good["state"]["model"]["trees"][0]["children"]) if kids)
     return {
@@ -42,15 +42,18 @@ def damaged_models(content):
         "foreign": (b'{"a": 1}', "not a calibrator"),
         "no model": (json.dumps({**good, "state": {}}).encode(), "no model"),
         "another method": (json.dumps({**good, "method": "platt"}).encode(), "platt"),
-        "step not finite": (changed(lambda m: set_step(m, float("nan"))), "not finite"),
-        "step a word": (changed(lambda m: set_step(m, "high")), "damaged"),
-        "edges fall": (changed(lambda m: m["features"][0]["edges"].reverse()), "do not rise"),
-        "name twice": (changed(lambda m: m["features"].append(m["features"][1])), "name repeats"),
-        "child before parent": (changed(lambda m: m["trees"][0]["children"][inner][0].__setitem__(0, 0)), "children"),
-        "no children": (changed(lambda m: m["trees"][0]["children"].__setitem__(inner, None)), "must have children"),
+        "leaf value not finite": (changed(lambda m: set_leaf_value(m, float("nan"))), "NaN is no number"),
+        "leaf value a word": (changed(lambda m: set_leaf_value(m, "high")), "damaged"),
+        "edges fall": (changed(lambda m: m["features"][0]["edges"].reverse()), "numbers that rise"),
+        "name twice": (changed(lambda m: m["features"].append(m["features"][1])), "do not repeat"),
+        "child before parent": (
+            changed(lambda m: m["trees"][0]["children"][inner][0].__setitem__(0, 0)),
+            "a later node",
+        ),
+        "no children": (changed(lambda m: m["trees"][0]["children"].__setitem__(inner, None)), "if and only if"),
         "feature beyond": (changed(lambda m: m["trees"][0]["feature"].__setitem__(inner, 99)), "damaged"),
         "score is a word": (changed(lambda m: m["features"][0].update(kind="category", values=[], type="string")), ""),
-        "pattern": (changed(lambda m: m.update(pattern="cubic")), "cubic"),
+        "link": (changed(lambda m: m.update(link="cubic")), "cubic"),
     }
 
 

@@ -12,7 +12,9 @@ from mbct.calibrators.inputs import TrainingData
 from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.model.bins import CategoryBins
+from mbct.model.boosted_trees import read_boosted, trees_of_text
 from mbct.model.encoding import category_key
+from mbct.model.file_check import MOST_FEATURES, read_bins, read_list, read_object, text
 from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
@@ -110,8 +112,8 @@ class LightGBMCalibrator(Calibrator):
         rows = JoinedRows.of_rows(matrix, data.y_true, data.weight, self.random_state)
         n_trees = self._number_of_trees(table, rows)
         text = self._train(table, rows, n_trees).model_to_string(num_iteration=n_trees) if n_trees else ""
-        self.features_, self.model_text_ = table, text
-        self.booster_ = _booster(text)
+        self.features_ = table
+        self._keep(trees_of_text(text))
 
     def _number_of_trees(self, table: FeatureTable, rows: JoinedRows) -> int:
         repeated = _rows_counted(rows) < float(np.sum(rows.weight))
@@ -168,21 +170,25 @@ class LightGBMCalibrator(Calibrator):
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         matrix = self.features_.matrix(columns, y_prob)
-        if self.booster_ is None:
-            return y_prob
-        trees = self.booster_.predict(matrix, raw_score=True, num_threads=self.n_jobs or 0)
-        return sigmoid(logit(y_prob) + trees)
+        return sigmoid(logit(y_prob) + self.trees_.predict(matrix)) if len(self.trees_.root) else y_prob
 
     def _state(self) -> dict[str, Any]:
         table = self.features_
         categories = {name: list(bins.values) for name, bins in table.categories.items()}
-        return {"features": list(table.names), "categories": categories, "model": self.model_text_}
+        return {"features": list(table.names), "categories": categories, "trees": self._plain_trees}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        categories = {name: CategoryBins(name, tuple(values)) for name, values in state["categories"].items()}
-        self.features_ = FeatureTable(self.score_column_, tuple(state["features"]), categories)
-        self.model_text_ = state["model"]
-        self.booster_ = _booster(self.model_text_)
+        read_object(state["categories"], "categories", ())
+        bins = [{"kind": "category", "name": n, "type": "string", "values": v} for n, v in state["categories"].items()]
+        categories = {one.name: one for one in read_bins(bins, "categories") if isinstance(one, CategoryBins)}
+        names = tuple(text(name, "features") for name in read_list(state["features"], "features", MOST_FEATURES))
+        self.features_ = FeatureTable(self.score_column_, names, categories)
+        self._keep(state["trees"])
+
+    def _keep(self, plain_trees: Any) -> None:
+        """Trees in our own form; what predicts is what a saved model holds."""
+        self._plain_trees = plain_trees
+        self.trees_ = read_boosted(plain_trees, 1 + len(self.features_.names))
 
 
 def _rows_counted(rows: JoinedRows) -> float:
@@ -196,8 +202,3 @@ def _lightgbm() -> Any:
     except ImportError as error:
         raise MissingDependencyError("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'") from error
     return lightgbm
-
-
-def _booster(text: str) -> Any:
-    """The model that a text holds; every prediction comes from the text, so that a saved model cannot differ."""
-    return _lightgbm().Booster(model_str=text) if text else None

@@ -20,11 +20,10 @@ from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
 from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.bounds import BinBounds, bin_of
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.bounds import bin_of
+from mbct.model.file_check import number, read_bounds, read_ensemble, read_trace
 from mbct.model.importance import feature_shares
 from mbct.model.rules import Rule
-from mbct.model.trace import FitTrace
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells, Level, build_cells
 from mbct.training.default import Constraints
@@ -449,10 +448,10 @@ class MBCTCalibrator(Calibrator):
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.model_ = CalibrationEnsemble.from_dict(state["model"])
-        self.trace_ = FitTrace.from_dict(state["trace"])
-        self.fidelity_ = float(state["fidelity"])
-        self.bounds_ = BinBounds.from_dict(state["bounds"])
+        self.model_ = read_ensemble(state["model"])
+        self.trace_ = read_trace(state["trace"])
+        self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
+        self.bounds_ = read_bounds(state["bounds"], self.model_)
         self.held_out_gain_ = state.get("held_out_gain")
         self.held_out_gain_error_ = state.get("held_out_gain_error")
         self.held_out_gain_by_fold_ = state.get("held_out_gain_by_fold")

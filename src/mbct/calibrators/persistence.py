@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mbct.calibrators.inputs import ClassLabels
-from mbct.errors import ModelFileError, ParameterError
+from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
 from mbct.files import write_atomically
 from mbct.model.file import dump_document, parse_document, read_bytes
 
@@ -25,7 +25,7 @@ def dumps(calibrator: "Calibrator") -> bytes:
     document = {
         "method": calibrator.method,
         "parameters": _plain_parameters(calibrator),
-        "score": calibrator.score_column_,
+        "score_column": calibrator.score_column_,
         "columns": calibrator.feature_names_in_.tolist(),
         **_labels(calibrator),
         "state": calibrator._state(),
@@ -46,11 +46,11 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     try:
         calibrator = make(document["method"], **document["parameters"])
         labels = ClassLabels(np.asarray(document.get("classes", [0, 1])), int(document.get("positive", 1)))
-        calibrator._remember(document["score"], document["columns"], labels)
+        calibrator._remember(document["score_column"], document["columns"], labels)
         calibrator._restore(document["state"])
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        if isinstance(error, ModelFileError):
-            raise
+    except (MissingDependencyError, ModelFileError):
+        raise
+    except Exception as error:  # The content comes from outside: whatever it breaks is damage in it.
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
     return calibrator
 

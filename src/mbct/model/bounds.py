@@ -12,13 +12,13 @@ import numpy as np
 
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.tree import CalibrationTree, IntArray, rounded
+from mbct.model.tree import NODE_SUMS, CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.stats.sums import Sums
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
 
-BIN_SUMS = ("count", "label", "pred")
+BIN_SUMS = NODE_SUMS
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mbct.errors import MBCTError, ModelFileError, StorageError
+from mbct.model.boosted_trees import trees_of_text
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.file_check import read_ensemble
+from mbct.model.file_check import read_ensemble, read_list, read_object, text
 
 FORMAT = "mbct-calibrator"
 VERSION = 2
 MOST_BYTES = 2**29
+MOST_COLUMNS = 2**20
 _RENAMED_PARAMETERS = {
     "score": "score_column",
     "size": "model_size",
@@ -51,7 +53,10 @@ def parse_document(content: bytes, name: str = "the model file") -> dict[str, An
         raise ModelFileError(f"{name} has format version {version!r}: restore it or fit again")
     if version > VERSION:
         raise ModelFileError(f"{name} has format version {version!r}, newer than {VERSION}: upgrade mbct to read it")
-    return _from_version_1(document) if version == 1 else document
+    try:
+        return _with_sound_head(_from_version_1(document) if version == 1 else document)
+    except RecursionError as error:
+        raise ModelFileError(f"{name} is damaged: it is nested too deep; restore it or fit again") from error
 
 
 def dump_document(document: dict[str, Any]) -> bytes:
@@ -91,12 +96,27 @@ def _refuse_constant(constant: str) -> float:
     raise ValueError(f"{constant} is no number of JSON")
 
 
+def _with_sound_head(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, if method, parameters, score column and columns are what they must be where there are any."""
+    text(document.get("method", ""), "method")
+    read_object(document.get("parameters", {}), "parameters", ())
+    score_column = document.get("score_column", "")
+    for name in score_column if isinstance(score_column, list) else [score_column]:
+        text(name, "score_column")
+    for name in read_list(document.get("columns", []), "columns", MOST_COLUMNS):
+        text(name, "columns")
+    return document
+
+
 def _from_version_1(document: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 had other names: of parameters, of the score column, of the link and of leaf values."""
+    """Version 1 had other names of parameters, score column, link and leaf values, and LightGBM's own text."""
     parameters = document.get("parameters")
     if isinstance(parameters, dict):
         parameters = {_RENAMED_PARAMETERS.get(name, name): value for name, value in parameters.items()}
         document = {**document, "parameters": parameters}
+    state = document.get("state")
+    if document.get("method") == "lightgbm" and isinstance(state, dict) and isinstance(state.get("model"), str):
+        document = {**document, "state": {**state, "trees": trees_of_text(state["model"])}}
     return {**_renamed(document), "version": VERSION}
 
 

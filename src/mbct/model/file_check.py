@@ -7,6 +7,7 @@ than a model that was fitted; what does not is refused with its place.
 import datetime
 import math
 import reprlib
+import sys
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
-from mbct.model.bounds import BIN_SUMS, BinBounds, bin_tree
+from mbct.model.bounds import BinBounds, bin_tree
 from mbct.model.encoding import ValueType
 from mbct.model.ensemble import CalibrationEnsemble, Link
 from mbct.model.trace import FitTrace, RoundRecord, SplitRecord
@@ -33,11 +34,14 @@ MOST_TABLE_ENTRIES = 2**26
 LARGEST_LOG = 700.0
 """Sum over trees of the largest leaf values, in log-odds or logarithms of multipliers: exp of it is finite."""
 LARGEST_SUM = 1e100
+_ROUNDED = 1.0 + 1e-6
+LONGEST_NUMBER = 400
+"""Characters of a category that is a number."""
 
 
 def read_ensemble(content: Any, place: str = "model") -> CalibrationEnsemble:
     """The ensemble of an MBCT model file."""
-    fields = _object(content, place, ("score_column", "link", "alpha", "features", "trees"))
+    fields = read_object(content, place, ("score_column", "link", "alpha", "features", "trees"))
     score_column, link = text(fields["score_column"], f"{place}.score_column"), fields["link"]
     if link not in get_args(Link):
         raise fault(f"{place}.link", link, f"one of {', '.join(get_args(Link))}")
@@ -52,7 +56,7 @@ def read_ensemble(content: Any, place: str = "model") -> CalibrationEnsemble:
 
 def read_bins(content: Any, place: str = "features") -> FeatureBins:
     """The bins of all features."""
-    items = _list(content, place, MOST_FEATURES)
+    items = read_list(content, place, MOST_FEATURES)
     bins = FeatureBins(tuple(_feature(item, f"{place}[{j}]") for j, item in enumerate(items)))
     if len(set(bins.names)) < len(bins):
         raise fault(place, list(bins.names), "names that do not repeat")
@@ -66,7 +70,7 @@ def read_trees(content: Any, bins: FeatureBins, link: str, place: str = "model")
     trees: list[CalibrationTree] = []
     nodes = entries = 0
     largest = 0.0
-    for i, item in enumerate(_list(content, f"{place}.trees", MOST_NODES)):
+    for i, item in enumerate(read_list(content, f"{place}.trees", MOST_NODES)):
         tree = _tree(item, bins.n_codes, MOST_TABLE_ENTRIES - entries, link, f"{place}.trees[{i}]")
         nodes, entries = nodes + tree.n_nodes, entries + len(tree.table)
         most = float(np.abs(tree.step).max())
@@ -81,21 +85,19 @@ def read_trees(content: Any, bins: FeatureBins, link: str, place: str = "model")
 
 def read_bounds(content: Any, model: CalibrationEnsemble, place: str = "bounds") -> BinBounds:
     """Sums of the bins of a model: one for each node of the tree whose leaves are the bins."""
-    fields = _object(content, place, BIN_SUMS)
+    fields = read_object(content, place, NODE_SUMS)
     tree = bin_tree(model)
     n_nodes = 1 if tree is None else tree.n_nodes
-    columns = [numbers(fields[name], f"{place}.{name}", n_nodes, 0.0, LARGEST_SUM) for name in BIN_SUMS]
-    return BinBounds(*columns)
+    return BinBounds(*_sums(fields, n_nodes, place))
 
 
 def read_trace(content: Any, place: str = "trace") -> FitTrace:
     """What happened while the trees grew."""
-    fields = _object(content, place, ("loss", "splits", "rounds"))
+    fields = read_object(content, place, ("loss", "splits", "rounds"))
     records: dict[type, list[Any]] = {SplitRecord: fields["splits"], RoundRecord: fields["rounds"]}
     read = {}
     for kind, items in records.items():
-        types = {name: hint for name, hint in kind.__annotations__.items()}
-        read[kind] = tuple(_record(kind, item, types, place) for item in _list(items, place, MOST_NODES))
+        read[kind] = tuple(_record(kind, item, place) for item in read_list(items, place, MOST_NODES))
     return FitTrace(text(fields["loss"], f"{place}.loss"), read[SplitRecord], read[RoundRecord])
 
 
@@ -119,7 +121,7 @@ def number(content: Any, place: str, least: float, most: float) -> float:
 
 def numbers(content: Any, place: str, length: int, least: float, most: float) -> FloatArray:
     """So many finite numbers in a range."""
-    values = _list(content, place, length, least=length)
+    values = read_list(content, place, length, least=length)
     if any(type(value) not in (int, float) or not least <= value <= most for value in values):
         raise fault(place, content, f"numbers from {least:g} to {most:g}")
     return np.array(values, dtype=np.float64)
@@ -131,21 +133,21 @@ def fault(place: str, found: Any, expected: str) -> ModelFileError:
 
 
 def _feature(content: Any, place: str) -> Feature:
-    kind = _object(content, place, ("kind", "name"))["kind"]
+    kind = read_object(content, place, ("kind", "name"))["kind"]
     name = text(content["name"], f"{place}.name")
     if kind == NumberBins.kind:
-        items = _list(_object(content, place, ("edges",))["edges"], f"{place}.edges", MOST_CODES)
-        finite = np.finfo(np.float64).max
+        items = read_list(read_object(content, place, ("edges",))["edges"], f"{place}.edges", MOST_CODES)
+        finite = sys.float_info.max
         edges = numbers(items, f"{place}.edges", len(items), -finite, finite)
         if np.any(np.diff(edges) <= 0.0):
             raise fault(f"{place}.edges", items, "numbers that rise")
         return NumberBins(name, tuple(edges.tolist()))
     if kind != CategoryBins.kind:
         raise fault(f"{place}.kind", kind, f"{NumberBins.kind} or {CategoryBins.kind}")
-    fields = _object(content, place, ("type", "values"))
+    fields = read_object(content, place, ("type", "values"))
     if fields["type"] not in get_args(ValueType):
         raise fault(f"{place}.type", fields["type"], f"one of {', '.join(get_args(ValueType))}")
-    values = [text(value, f"{place}.values") for value in _list(fields["values"], f"{place}.values", MOST_CODES)]
+    values = [text(value, f"{place}.values") for value in read_list(fields["values"], f"{place}.values", MOST_CODES)]
     if len(set(values)) < len(values):
         raise fault(f"{place}.values", values, "values that do not repeat")
     if wrong := [value for value in values if not _is_of_type(value, fields["type"])]:
@@ -156,7 +158,7 @@ def _feature(content: Any, place: str) -> Feature:
 def _is_of_type(value: str, kind: str) -> bool:
     try:
         if kind in ("integer", "number"):
-            return not math.isnan(float(value))
+            return len(value) <= LONGEST_NUMBER and not math.isnan(float(value))
         if kind in ("date", "datetime"):
             datetime.datetime.fromisoformat(value)
     except ValueError:
@@ -165,8 +167,8 @@ def _is_of_type(value: str, kind: str) -> bool:
 
 
 def _tree(content: Any, n_codes: Sequence[int], most_entries: int, link: str, place: str) -> CalibrationTree:
-    fields = _object(content, place, ("feature", "children", "leaf_value", *NODE_SUMS))
-    features = _list(fields["feature"], f"{place}.feature", MOST_NODES, least=1)
+    fields = read_object(content, place, ("feature", "children", "leaf_value", *NODE_SUMS))
+    features = read_list(fields["feature"], f"{place}.feature", MOST_NODES, least=1)
     n_nodes = len(features)
     if any(type(feature) is not int or not -1 <= feature < len(n_codes) for feature in features):
         raise fault(f"{place}.feature", features, f"feature numbers below {len(n_codes)}, or -1")
@@ -175,32 +177,42 @@ def _tree(content: Any, n_codes: Sequence[int], most_entries: int, link: str, pl
     start, table = _tables(fields["children"], features, n_codes, place)
     least, most = (0.0, math.exp(LARGEST_LOG)) if link == "linear" else (-LARGEST_LOG, LARGEST_LOG)
     values = numbers(fields["leaf_value"], f"{place}.leaf_value", n_nodes, least, most)
-    sums = [numbers(fields[name], f"{place}.{name}", n_nodes, 0.0, LARGEST_SUM) for name in NODE_SUMS]
+    sums = _sums(fields, n_nodes, place)
     return CalibrationTree(np.array(features, dtype=np.int32), start, table, values, *sums)
+
+
+def _sums(fields: dict[str, Any], n_nodes: int, place: str) -> list[FloatArray]:
+    """Count, label and prediction of nodes; no node has more positives than rows."""
+    sums = [numbers(fields[name], f"{place}.{name}", n_nodes, 0.0, LARGEST_SUM) for name in NODE_SUMS]
+    count, label, _ = sums
+    if np.any(label > count * _ROUNDED):
+        raise fault(f"{place}.label", float(np.max(label - count)), "no more positives than rows")
+    return sums
 
 
 def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: str) -> tuple[Any, Any]:
     """Where each node's table begins, and all tables; children follow their parent and have one."""
-    branches = _list(content, f"{place}.children", len(features), least=len(features))
+    branches = read_list(content, f"{place}.children", len(features), least=len(features))
     start = np.zeros(len(features), dtype=np.int64)
     table = np.full(sum(n_codes[feature] for feature in features if feature >= 0), STOP, dtype=np.int32)
-    depth = [0] + [-1] * (len(features) - 1)
+    depth = [0] * len(features)
+    has_parent = [True] + [False] * (len(features) - 1)
     filled = 0
     for node, (feature, below) in enumerate(zip(features, branches, strict=True)):
         start[node] = filled
         here = f"{place}.children[{node}]"
         if (below is None) != (feature < 0) or below == []:
             raise fault(here, below, "children if and only if the node has a feature")
-        if depth[node] < 0 or depth[node] > MOST_DEPTH:
-            raise fault(here, below, f"a node with a parent, at most {MOST_DEPTH} deep")
+        if depth[node] > MOST_DEPTH:
+            raise fault(here, below, f"a node at most {MOST_DEPTH} deep")
         if feature < 0:
             continue
         own = table[filled : filled + n_codes[feature]]
-        for child, runs in (_pair(item, here) for item in _list(below, here, len(own))):
-            if type(child) is not int or not node < child < len(features) or depth[child] >= 0:
+        for child, runs in (_pair(item, here) for item in read_list(below, here, len(own))):
+            if type(child) is not int or not node < child < len(features) or has_parent[child]:
                 raise fault(here, child, "a later node that has no other parent")
-            depth[child] = depth[node] + 1
-            for first, last in (_pair(run, here) for run in _list(runs, here, len(own), least=1)):
+            has_parent[child], depth[child] = True, depth[node] + 1
+            for first, last in (_pair(run, here) for run in read_list(runs, here, len(own), least=1)):
                 if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(own):
                     raise fault(here, [first, last], f"first and last of codes below {len(own)}")
                 if np.any(own[first : last + 1] != STOP):
@@ -210,8 +222,9 @@ def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: st
     return start, table
 
 
-def _record(kind: type, content: Any, types: dict[str, Any], place: str) -> Any:
-    fields = _object(content, place, tuple(types))
+def _record(kind: type, content: Any, place: str) -> Any:
+    types: dict[str, type] = kind.__annotations__
+    fields = read_object(content, place, tuple(types))
     for name, hint in types.items():
         allowed = (int, float) if hint is float else (hint,)
         if type(fields[name]) not in allowed or (hint is float and not math.isfinite(fields[name])):
@@ -223,7 +236,8 @@ def _record(kind: type, content: Any, types: dict[str, Any], place: str) -> Any:
     return kind(**fields)
 
 
-def _object(content: Any, place: str, names: Sequence[str]) -> dict[str, Any]:
+def read_object(content: Any, place: str, names: Sequence[str]) -> dict[str, Any]:
+    """An object that has at least these fields."""
     if type(content) is not dict:
         raise fault(place, content, "an object")
     if missing := [name for name in names if name not in content]:
@@ -231,7 +245,8 @@ def _object(content: Any, place: str, names: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def _list(content: Any, place: str, most: int, least: int = 0) -> list[Any]:
+def read_list(content: Any, place: str, most: int, least: int = 0) -> list[Any]:
+    """A list of so many items."""
     if type(content) is not list or not least <= len(content) <= most:
         found = f"{len(content):,} items" if type(content) is list else content
         raise fault(place, found, f"a list of {f'{least:,} to ' if least != most else ''}{most:,} items")
@@ -239,5 +254,5 @@ def _list(content: Any, place: str, most: int, least: int = 0) -> list[Any]:
 
 
 def _pair(content: Any, place: str) -> tuple[Any, Any]:
-    first, second = _list(content, place, 2, least=2)
+    first, second = read_list(content, place, 2, least=2)
     return first, second

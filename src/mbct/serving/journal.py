@@ -20,6 +20,7 @@ import msgspec
 from mbct.errors import ParameterError, StorageError
 from mbct.files import sync_folder, write_atomically
 from mbct.model.bins import FeatureBins
+from mbct.model.file_check import read_bins
 from mbct.serving.options import FeedbackOptions
 
 _HOUR = 3600
@@ -106,7 +107,7 @@ class Journal:
 
     def bins(self, fingerprint: str) -> FeatureBins:
         """Bins kept before."""
-        return FeatureBins.from_list(msgspec.json.decode((self._folder / f"bins-{fingerprint}").read_bytes()))
+        return read_bins(msgspec.json.decode((self._folder / f"bins-{fingerprint}").read_bytes()))
 
     def seal(self) -> None:
         """Begin a new file of outcomes, so that the ones before can be handed over."""

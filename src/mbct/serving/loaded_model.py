@@ -14,10 +14,10 @@ import numpy as np
 from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, CountUnseen, Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file import ensemble_of
 from mbct.model.masks import compile_masks
 from mbct.model.rules import Rule, rules_as_dicts, to_text
 from mbct.serving.batch import BatchScorer
-from mbct.serving.checked import checked_ensemble
 from mbct.serving.explanation import rules_by_node
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer
@@ -53,7 +53,7 @@ class LoadedModel:
         self.content = content
         self.version = version_of(content)
         self.loaded_at = time.time()
-        self.model = checked_ensemble(content, name)
+        self.model = ensemble_of(content, name)
         masks = compile_masks(self.model)
         self.row = RowScorer(self.model, masks=masks, count_unseen=count_unseen)
         self.batch = BatchScorer(self.model, masks=masks)

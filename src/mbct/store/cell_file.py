@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mbct.errors import MissingDependencyError, ModelFileError
 from mbct.model.bins import FeatureBins
+from mbct.model.file_check import read_bins
 from mbct.stats.sums import Sums
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
@@ -136,7 +137,7 @@ def bins_from_json(content: bytes, name: str) -> FeatureBins:
         document = json.loads(content)
         if document["format"] != _BINS_FORMAT:
             raise KeyError("format")
-        return FeatureBins.from_list(document["features"])
+        return read_bins(document["features"])
     except (ValueError, KeyError, TypeError) as error:
         raise ModelFileError(f"{name} is truncated or no file of bins: {type(error).__name__} {error}") from error
 

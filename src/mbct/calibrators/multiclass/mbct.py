@@ -14,8 +14,8 @@ from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
+from mbct.model.file_check import read_bins, read_trees
 from mbct.model.masks import summed_steps
-from mbct.model.tree import CalibrationTree
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.duplicates import Duplicates
 from mbct.stats.logodds import EPSILON, logit
@@ -183,7 +183,8 @@ class MulticlassCalibrator(ManyScores):
         classes = self.classes_.tolist()
         if self.coupling == "one-vs-rest":
             each = [
-                {"score": c.score_column_, "columns": c.feature_names_in_.tolist(), **c._state()} for c in self.each_
+                {"score_column": c.score_column_, "columns": c.feature_names_in_.tolist(), **c._state()}
+                for c in self.each_
             ]
             return {"classes": classes, "each": each}
         n_codes = self.bins_.n_codes
@@ -195,13 +196,12 @@ class MulticlassCalibrator(ManyScores):
         if self.coupling == "one-vs-rest":
             self.each_ = tuple(self._restored(one) for one in state["each"])
             return
-        self.bins_ = FeatureBins.from_list(state["features"])
-        n_codes = self.bins_.n_codes
-        self.trees_ = tuple(tuple(CalibrationTree.from_dict(t, n_codes) for t in trees) for trees in state["trees"])
+        self.bins_ = read_bins(state["features"])
+        self.trees_ = tuple(read_trees(trees, self.bins_, "odds") for trees in state["trees"])
 
     def _restored(self, state: dict[str, Any]) -> MBCTCalibrator:
         one = self._one()
-        one._remember(state["score"], state["columns"], ClassLabels())
+        one._remember(state["score_column"], state["columns"], ClassLabels())
         one._restore(state)
         return one
 
