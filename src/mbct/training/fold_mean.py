@@ -122,12 +122,18 @@ def _fit_blocks(
 
 
 def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
-    """Share of the trees' correction to keep: 0 unless both its gain and its scale are significant."""
-    gain = held_out_gain(rows, before, held_out)
+    """Share of the trees' correction to keep: 0 unless its scale and the gain at that scale are significant.
+
+    A correction that overshoots may gain little as it is and much where it is shrunk.
+    """
+    kept = significant_scale(rows, before, held_out, SIGNIFICANT_TREES)
+    if kept == 0.0:
+        return 0.0
+    gain = held_out_gain(rows, before, before + kept * (held_out - before))
     n_blocks = 1 if rows.blocks is None else len(rows.blocks)
     if gain.value <= 0.0 or normal_equivalent(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
         return 0.0
-    return significant_scale(rows, before, held_out, SIGNIFICANT_TREES)
+    return kept
 
 
 def _identifying_time(rows: BinnedRows, n_codes: tuple[int, ...]) -> tuple[int, ...]:
