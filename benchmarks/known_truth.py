@@ -19,8 +19,10 @@ import pandas as pd
 
 from mbct import MBCTCalibrator
 from mbct.progress import progress
-from quality import fit_and_calibrate, row_losses
+from quality import fit_and_calibrate
+from quality_data import Split
 from quality_page import METHODS, kept_results
+from quality_peers import row_losses
 
 OUT = Path("docs/benchmarks")
 SIZES = (5_000, 20_000, 50_000)
@@ -120,7 +122,7 @@ def truth(seed: int, methods: list[str]) -> Iterator[dict[str, Any]]:
         if method == "mbct":
             p = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label).calibrate(judging)
         else:
-            p = fit_and_calibrate(method, fitting, label, judging, seed)
+            p = fit_and_calibrate(method, Split(fitting, label, None, judging, fresh, None), seed)
         yield {"part": "truth", "seed": seed, "method": method, "tce": float(np.sqrt(np.mean((p - fresh) ** 2)))}
 
 
