@@ -29,7 +29,8 @@ $(VENV)/.bench: $(VENV)/.base
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
 	$(BIN)/python -m reproduction.demo
 
-attack: $(VENV)/.test  ## 20,000 damaged model files: none may crash or hang
+attack: $(VENV)/.test  ## kills, full disks, hostile bodies, swaps, 20,000 damaged model files: some minutes
+	$(BIN)/python scripts/attack.py
 	$(BIN)/python -W error scripts/attack_models.py 20000
 
 format: $(VENV)/.test  ## format and mend what ruff can

@@ -222,14 +222,17 @@ def service(folder: Path, model: CalibrationEnsemble):
         log.close()
 
 
+def _connection(port: int) -> contextlib.closing[http.client.HTTPConnection]:
+    return contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30))
+
+
 def attack_bodies(folder: Path, seconds: float, draw: random.Random) -> tuple[str, int]:
     """Damaged and hostile bodies in every format: answers of 2xx or 4xx, none of 5xx, none slower than five seconds."""
     model = random_model(1, n_trees=4)
     bodies = _bodies(model)
     statuses: Counter[int] = Counter()
     slowest = 0.0
-    with service(folder, model) as port:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with service(folder, model) as port, _connection(port) as connection:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             kind, body = draw.choice(bodies)
@@ -254,15 +257,15 @@ def attack_swaps(folder: Path, seconds: float, draw: random.Random) -> tuple[str
     answers, faults, stopped = Counter[str](), Counter[str](), threading.Event()
 
     def load(port: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        while not stopped.is_set():
-            try:
-                connection.request("POST", "/v1/score", body, {"content-type": "application/json"})
-                answer = json.loads(connection.getresponse().read())
-                answers[answer["model"]] += 1
-                faults["mixed"] += abs(answer["calibrated"][0] - expected[answer["model"]]) > 1e-12
-            except Exception as error:
-                faults[type(error).__name__] += 1
+        with _connection(port) as connection:
+            while not stopped.is_set():
+                try:
+                    connection.request("POST", "/v1/score", body, {"content-type": "application/json"})
+                    answer = json.loads(connection.getresponse().read())
+                    answers[answer["model"]] += 1
+                    faults["mixed"] += abs(answer["calibrated"][0] - expected[answer["model"]]) > 1e-12
+                except Exception as error:
+                    faults[type(error).__name__] += 1
 
     swaps = 0
     with service(folder, models[0]) as port:
