@@ -38,6 +38,8 @@ def main() -> None:
             page.goto(page_file.as_uri())
             page.wait_for_selector("html[data-drawn=yes]")
             if anchor is not None:
+                page.evaluate("(a) => { document.querySelector(`${a} details.chapter`).open = true; }", anchor)
+                page.wait_for_selector(f"{anchor} .chart svg")
                 page.evaluate("(a) => document.querySelector(a).scrollIntoView({behavior: 'instant'})", anchor)
             page.screenshot(path=FOLDER / name)
         browser.close()

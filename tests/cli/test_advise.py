@@ -27,3 +27,11 @@ def test_bad_input(folder: Path):
     done = mbct("advise", "clicks.csv", "--features", "colour", cwd=folder)
     assert done.code == 2
     assert "colour" in done.err
+
+
+def test_groups_are_held_out_whole(folder: Path):
+    document = json.loads(mbct("advise", "clicks.parquet", "--group", "site", "--json", cwd=folder).out)
+    table = parquet.read_table(folder / "clicks.parquet")
+    expected = rank_features(table, "click", score_column="pctr", groups="site")
+    assert [c["column"] for c in document["columns"]] == [a.column for a in expected.columns]
+    assert "site" not in document["features"]

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import duckdb
 from pyarrow import parquet
 
 from mbct import compare
@@ -28,3 +29,18 @@ def test_bad_input(folder: Path):
     assert done.code == 2
     assert "unknown method 'plat'" in done.err
     assert mbct("compare", "clicks.csv", "--folds", "1", cwd=folder).code == 2
+
+
+def test_days_are_held_out_whole(folder: Path):
+    query = "SELECT *, DATE '2024-01-01' + (row_number() OVER () % 40)::INT AS day FROM data"
+    arguments = ["compare", "clicks.parquet", "--sql", query, "--methods", "platt", "--folds", "4", "--json"]
+    table = duckdb.sql(query.replace("data", f"'{folder}/clicks.parquet'")).to_arrow_table()
+    options = {"score_column": "pctr", "methods": ["platt"], "cv": 4}
+    for given, expected in (
+        ([], compare(table, "click", **options, time="day")),
+        (["--block", "week"], compare(table, "click", **options, time="day", block="week")),
+        (["--time", "none"], compare(table.drop_columns("day"), "click", **options)),
+        (["--time", "none", "--group", "site"], compare(table.drop_columns("day"), "click", **options, groups="site")),
+    ):
+        document = json.loads(mbct(*arguments, *given, cwd=folder).out)
+        assert [m["log_loss"] for m in document["methods"]] == [m.log_loss for m in expected.methods], given

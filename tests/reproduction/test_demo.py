@@ -10,6 +10,7 @@ from terminal import mbct, on_terminal
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
+GUIDE = ROOT / "docs" / "guides" / "rows-that-belong-together.md"
 DEMO = [sys.executable, "-m", "reproduction.demo"]
 
 
@@ -57,6 +58,7 @@ def test_the_demonstration(tmp_path: Path):
     n_rules = re.search(r"([\d,]+) if-then rules", uncoloured(done.out))
     assert n_rules is not None
     assert f"in its compact form,\n{n_rules[1]} rules" in readme
+    assert table in GUIDE.read_text(encoding="utf-8")
     assert (tmp_path / "flights" / "carriers.png").stat().st_size > 10_000
     assert mbct("rules", "flights/model.json", "--top", "3", cwd=tmp_path).out.count("then multiply") == 3
 

@@ -1,9 +1,14 @@
 """``mbct advise``: which columns carry miscalibration."""
 
+from typing import TYPE_CHECKING, cast
+
 import click
 
 from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data
 from mbct.cli.shell import command, print_json
+
+if TYPE_CHECKING:
+    from mbct.data.blocks import BlockSize
 
 EXAMPLES = (
     "mbct advise clicks.parquet --label click --score pctr",
@@ -32,7 +37,16 @@ def advise(
         used = opened.table(roles.columns)
     from mbct.evaluation.feature_ranking import rank_features
 
-    advice = rank_features(used, roles.label, score_column=roles.score, sample_weight=roles.weight, random_state=seed)
+    advice = rank_features(
+        used,
+        roles.label,
+        score_column=roles.score,
+        sample_weight=roles.weight,
+        time=roles.time,
+        groups=roles.group,
+        block=cast("BlockSize", rows.block),
+        random_state=seed,
+    )
     if as_json:
         print_json({**roles.to_dict(), **advice.to_dict()})
     else:

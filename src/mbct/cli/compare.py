@@ -1,15 +1,20 @@
 """``mbct compare``: which calibration method is best on these rows, held out."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
 
 import click
 
 from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option
 from mbct.cli.shell import command, print_json
 
+if TYPE_CHECKING:
+    from mbct.data.blocks import BlockSize
+
 EXAMPLES = (
     "mbct compare clicks.parquet --label click --score pctr",
     "mbct compare clicks.parquet --methods mbct,isotonic,platt --folds 3",
+    "mbct compare flights.parquet --time date --block week",
     "mbct compare clicks.parquet --json | jq -r .recommendation",
 )
 
@@ -44,6 +49,9 @@ def compare(
         score_column=roles.score,
         methods=methods or None,
         cv=folds,
+        time=roles.time,
+        groups=roles.group,
+        block=cast("BlockSize", rows.block),
         sample_weight=roles.weight,
         random_state=seed,
     )

@@ -32,6 +32,8 @@ EXAMPLES = (
     "cat clicks.csv | mbct fit - -o model.json",
     "mbct fit duckdb:///ads.db?table=clicks --exclude campaign -o model.json",
     "mbct fit clicks.parquet --sql \"SELECT * FROM data WHERE day < '2024-02-01'\" -o model.json",
+    "mbct fit flights.parquet --time date --gap 1 -o model.json",
+    "mbct fit visits.parquet --group patient -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
     "mbct fit clicks.parquet --set model_size=compact -o model.json",
     "mbct fit clicks.parquet --set rank_preservation=within-bin --set negative_sampling_rate=0.1 -o model.json",
