@@ -140,7 +140,7 @@ def test_a_bad_first_model_is_not_promoted_and_the_exit_code_says_so(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["cells", "window", "--store", "empty"], "empty"),
         (["cells", "aggregate", "1.parquet", "--store", "cells", "--day", "yesterday"], "yesterday"),
@@ -150,8 +150,8 @@ def test_a_bad_first_model_is_not_promoted_and_the_exit_code_says_so(tmp_path: P
         (["rollback", "empty"], "nothing to roll back to"),
     ],
 )
-def test_bad_input(days: Path, arguments: list[str], said: str):
+def test_bad_input(days: Path, arguments: list[str], text: str):
     done = mbct(*arguments, cwd=days)
     assert done.code == 2
-    assert said in done.err
+    assert text in done.err
     assert "unexpected" not in done.err

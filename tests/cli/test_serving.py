@@ -118,7 +118,7 @@ def test_bad_input_is_one_line(folder: Path, arguments: list[str], run):
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     done = run(*arguments, cwd=folder)
     assert done.code == 2
-    said = [line for line in (done.out + done.err).splitlines() if line.strip()]
-    assert said[-1].startswith("mbct: ")
-    assert "unexpected" not in said[-1]
+    lines = [line for line in (done.out + done.err).splitlines() if line.strip()]
+    assert lines[-1].startswith("mbct: ")
+    assert "unexpected" not in lines[-1]
     assert "Traceback" not in done.out + done.err

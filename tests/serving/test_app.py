@@ -297,11 +297,11 @@ def test_garbage_on_the_wire_harms_nobody(service, client):
 
 
 def test_model_and_rules(client, service):
-    told = client.get("/v1/model").json()
-    assert (told["trees"], told["score"], told["pattern"]) == (4, "score", "odds")
-    assert [feature["name"] for feature in told["features"]] == list(service.model.bins.names[1:])
+    found = client.get("/v1/model").json()
+    assert (found["trees"], found["score"], found["pattern"]) == (4, "score", "odds")
+    assert [feature["name"] for feature in found["features"]] == list(service.model.bins.names[1:])
     rules = client.get("/v1/rules").json()
-    assert rules["model"] == told["model"]
+    assert rules["model"] == found["model"]
     assert [r["multiplier"] for r in rules["rules"]] == [r["multiplier"] for r in rules_as_dicts(service.model)]
     assert client.get("/v1/rules.txt").text.startswith("tree 1 of 4")
 
@@ -309,10 +309,10 @@ def test_model_and_rules(client, service):
 def test_explain_agrees_with_score(client, service):
     _, rows = rows_of(service.model, 20)
     for row in rows:
-        told = client.post("/v1/explain", json={"row": row}).json()
+        found = client.post("/v1/explain", json={"row": row}).json()
         (q,) = client.post("/v1/score", json={"rows": [row]}).json()["calibrated"]
-        assert told["calibrated"] == pytest.approx(q, abs=1e-12)
-        assert told["trees"][-1]["after"] == told["calibrated"]
+        assert found["calibrated"] == pytest.approx(q, abs=1e-12)
+        assert found["trees"][-1]["after"] == found["calibrated"]
     assert client.post("/v1/explain", json={"row": {}}).status_code == 422
 
 

@@ -55,6 +55,6 @@ def test_every_route_limit_and_metric_is_in_the_guide(service):
         assert f"`{route}`" in GUIDE or f" {route}`" in GUIDE, route
     for limit in fields(Limits):
         assert f"`{limit.name}`" in GUIDE, limit.name
-    told = httpx.get(f"{service.url}/metrics").text
-    for name in re.findall("# TYPE (\\w+) ", told):
+    found = httpx.get(f"{service.url}/metrics").text
+    for name in re.findall("# TYPE (\\w+) ", found):
         assert f"`{name}" in GUIDE, name

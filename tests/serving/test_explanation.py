@@ -20,10 +20,10 @@ def test_the_path_leads_to_the_calibrated_value(seed, link, n_trees):
     known = set(map(str, rules(model)))
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
-        told = explain(model, row)
-        assert told.calibrated == pytest.approx(scorer.score_row(row), abs=1e-12)
-        assert [path.tree for path in told.trees] == list(range(n_trees))
-        for path in told.trees:
+        found = explain(model, row)
+        assert found.calibrated == pytest.approx(scorer.score_row(row), abs=1e-12)
+        assert [path.tree for path in found.trees] == list(range(n_trees))
+        for path in found.trees:
             assert str(path.rule) in known
             assert {b.feature for b in path.branches} == {c.feature for c in path.rule.conditions}
 

@@ -47,14 +47,14 @@ def test_every_answer_is_as_described(api, valid):
 
 
 def test_the_document_names_the_columns_of_the_model(service):
-    told = httpx.get(f"{service.url}/openapi.json").json()
-    assert told["components"]["schemas"]["Row"]["required"] == list(service.model.bins.names)
-    assert told["components"]["schemas"]["ScoreRequest"]["oneOf"][0]["properties"]["rows"]["maxItems"] == 500
+    found = httpx.get(f"{service.url}/openapi.json").json()
+    assert found["components"]["schemas"]["Row"]["required"] == list(service.model.bins.names)
+    assert found["components"]["schemas"]["ScoreRequest"]["oneOf"][0]["properties"]["rows"]["maxItems"] == 500
 
 
 def test_without_a_model_rows_are_any_objects_and_a_token_is_asked_for():
-    told = document(None, Limits(), token=True)
-    assert told["components"]["schemas"]["Row"] == {"type": "object"}
-    assert told["paths"]["/v1/score"]["post"]["security"] == [{"token": []}]
-    assert "security" not in told["paths"]["/healthz"]["get"]
+    found = document(None, Limits(), token=True)
+    assert found["components"]["schemas"]["Row"] == {"type": "object"}
+    assert found["paths"]["/v1/score"]["post"]["security"] == [{"token": []}]
+    assert "security" not in found["paths"]["/healthz"]["get"]
     assert "securitySchemes" not in document(None, Limits(), token=False)["components"]

@@ -50,11 +50,11 @@ class Load:
             if b" 200 " not in status.partition(b"\r\n")[0]:
                 self.faults.append(answer)
                 continue
-            told = json.loads(payload)
-            self.latest = told["model"]
+            found = json.loads(payload)
+            self.latest = found["model"]
             self.versions.add(self.latest)
-            if abs(told["calibrated"][0] - self.expected[told["model"]]) > 1e-12:
-                self.faults.append(told)
+            if abs(found["calibrated"][0] - self.expected[found["model"]]) > 1e-12:
+                self.faults.append(found)
         writer.close()
 
     async def _all(self):
@@ -107,9 +107,9 @@ def test_redis_and_corruption_under_load_never_stop_the_service(start_service, r
         thread = load.run_in_thread()
         redis_server.kill()
         ready = f"{service.url}/readyz"
-        told = eventually(lambda: (t := client.get(ready).json())["status"] == "degraded" and t, what="degradation")
-        assert told["model"] == first
-        assert told["problem"] == "the source of models is away"
+        found = eventually(lambda: (t := client.get(ready).json())["status"] == "degraded" and t, what="degradation")
+        assert found["model"] == first
+        assert found["problem"] == "the source of models is away"
         assert "mbct_model_source_up 0" in client.get(f"{service.url}/metrics").text
         redis_server.start()
         eventually(lambda: client.get(ready).json()["status"] == "ready", what="recovery")

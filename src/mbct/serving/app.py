@@ -105,7 +105,7 @@ class Service:
         self._metrics.observe(path if route else "unknown", reply.status, time.perf_counter() - began)
 
     def close(self) -> None:
-        """End the watching and let go of the journal."""
+        """End the watching and close the journal."""
         self._watcher.stop()
         self._feedback.close()
 

@@ -186,7 +186,7 @@ class FileBackend:
         return sorted(found, key=lambda one: (one.published, one.version), reverse=True)
 
     def add(self, version: str, content: bytes, model: CalibrationEnsemble, note: str) -> None:  # noqa: ARG002
-        """Keep a version; a file that was damaged is mended."""
+        """Keep a version; a damaged file is written again."""
         if not self._storage.create(_file(version), content) and self.content(version) != content:
             self._storage.write(_file(version), content)
 
