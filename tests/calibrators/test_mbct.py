@@ -85,8 +85,9 @@ def test_scikit_learn_tools_work(fitted):
     frame = DATA.frame.drop(columns="y")
     held_out = cross_val_predict(MBCTCalibrator("p", **QUICK), frame, DATA.y, cv=2, method="predict_proba")
     assert held_out.shape == (3_000, 2)
-    grid = GridSearchCV(MBCTCalibrator("p", **QUICK), {"numeric_bins": [4, 16]}, cv=2, scoring="neg_log_loss")
-    assert grid.fit(frame, DATA.y).best_params_["numeric_bins"] in (4, 16)
+    paper = MBCTCalibrator("p", preset="paper", min_bin_size=200)
+    grid = GridSearchCV(paper, {"features": [["age"], ["device"]]}, cv=2, scoring="neg_log_loss")
+    assert grid.fit(frame, DATA.y).best_params_ == {"features": ["device"]}  # the bias is by device
     pipeline = make_pipeline(FunctionTransformer(), MBCTCalibrator("p", **QUICK)).fit(frame, DATA.y)
     assert np.array_equal(pipeline.predict_proba(frame)[:, 1], fitted.calibrate(frame))
 

@@ -45,7 +45,7 @@ def test_agrees_with_a_permutation_loop(bin_size, norm):
     ours = monte_carlo_mvce(p, y, np.ones(2000), bin_size=bin_size, n_views=200, norm=norm)
     assert ours.n_bins == n_bins
     assert ours.value == pytest.approx(value, abs=4 * np.hypot(error, ours.standard_error))
-    assert ours.standard_error == pytest.approx(error, rel=0.5)
+    assert ours.standard_error == pytest.approx(error, rel=0.25)  # two estimates from 200 views, 5 % each
 
 
 def test_agrees_with_the_closed_form_where_bins_are_large():

@@ -52,7 +52,7 @@ def test_preserve_turns_no_pair_round():
     assert len(model.model_.trees) == 1
 
 
-def test_scores_that_are_too_wide_are_left_as_they_are_by_preserve():
+def test_preserve_keeps_the_order_of_scores_that_are_too_wide():
     data = biased_clicks(3, 10_000)
     odds = data.frame["p"] / (1 - data.frame["p"])
     wide = data.frame.assign(p=4 * odds**2 / (1 + 4 * odds**2))
@@ -89,7 +89,7 @@ def test_the_mean_of_the_population_is_met_whatever_the_scores_mean(preset, scal
     assert log_loss(calibrated, test.y) < log_loss(test.p, test.y)
 
 
-def test_population_scores_without_bias_stay_as_they_are():
+def test_population_scores_without_bias_are_moved_little():
     train = sampled(biased_clicks(6, 30_000, calibrated=True).frame, 0.25)
     model = fit(train, negative_sampling_rate=0.25)
     difference = model.calibrate(train) - train["p"].to_numpy()

@@ -51,9 +51,9 @@ def test_nothing_to_correct_keeps_the_predictions_within_noise(seed):
     assert difference.mean() < 1e-4
 
 
-def test_most_calibrated_bases_get_the_identity():
+def test_calibrated_bases_get_the_identity():
     kept = [not fit(biased_clicks(s, 5_000, calibrated=True).frame).model_.trees for s in range(20, 28)]
-    assert sum(kept) >= 5
+    assert all(kept)
 
 
 def test_threads_row_order_and_copies_do_not_change_the_model():
