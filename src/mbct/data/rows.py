@@ -13,7 +13,10 @@ from mbct.data.columns import listing
 from mbct.data.expressions import has_zone, number
 from mbct.data.source import LazySource
 from mbct.errors import DataError
+from mbct.model.encoding import BOOLEAN_SPELLINGS, category_key
 
+_SPELLINGS_READ = 10
+"""Distinct texts of a label that are looked at; there are six ways to spell a boolean."""
 _RESERVED = "__mbct_"
 _MEANS_SEVERAL = re.compile(r"\*|\^.*\$", re.DOTALL)
 P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
@@ -51,6 +54,7 @@ def training_rows(
 ) -> EngineRows:
     """Take what training needs from ``source`` and check it; a row of weight 0 leaves no trace."""
     require(source, [score_column, label, *([] if weight is None else [weight]), *features])
+    source = _with_spelled_label(source, label)
     for role, name in (("score", score_column), ("label", label), ("weight", weight)):
         if name is not None:
             require_number(source, name, role)
@@ -90,6 +94,20 @@ def require_number(source: LazySource, name: str, role: str) -> None:
     dtype = source.frame.collect_schema()[name]
     if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean)):
         raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
+
+
+def _with_spelled_label(source: LazySource, label: str) -> LazySource:
+    """The source with a label that is spelled true and false, as in a CSV file, as a number."""
+    if not isinstance(source.frame.collect_schema()[label], nw.String):
+        return source
+    found = source.engine.collect(source.frame.select(label).unique().head(_SPELLINGS_READ))[label].to_list()
+    if not {category_key(value) for value in found} <= {"true", "false", None}:
+        return source
+    spelled = {key: [key, *(other for other, k in BOOLEAN_SPELLINGS.items() if k == key)] for key in ("true", "false")}
+    text = nw.col(label)
+    zero = nw.when(text.is_in(spelled["false"])).then(nw.lit(0.0))
+    number = nw.when(text.is_in(spelled["true"])).then(nw.lit(1.0)).otherwise(zero)
+    return source.with_frame(source.frame.with_columns(number.alias(label)))
 
 
 def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> EngineRows:

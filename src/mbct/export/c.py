@@ -112,7 +112,7 @@ def _tables_of_field(field: Field) -> Iterator[str]:
 
 def _texts(bins: CategoryBins) -> dict[bytes, int]:
     """Codes of known texts; one with a zero byte inside is no C string, so no row can hold it."""
-    return {value.encode(): code for code, value in enumerate(bins.values) if "\0" not in value}
+    return {text.encode(): code for text, code in bins.code_of.items() if text is not None and "\0" not in text}
 
 
 def _numbers(kind: str, bins: CategoryBins) -> dict[float, int]:

@@ -56,9 +56,17 @@ def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -
             inputs[bins.name] = as_floats(column)
         else:
             values, position = factorize(column)
-            keys = [missing_text if key is None else key for key in map(category_key, values)]
+            keys = [_input_text(bins, value, missing_text) for value in values]
             inputs[bins.name] = np.array(keys, dtype=object)[position]
     return inputs
+
+
+def _input_text(bins: CategoryBins, value: Any, missing_text: str) -> str:
+    """The spelling that the model knows a value by; its own where the value is unseen."""
+    code = bins.code(value)
+    if code < bins.n_values:
+        return bins.values[code]
+    return missing_text if code == bins.missing else category_key(value) or missing_text
 
 
 def _refuse_ambiguous(model: CalibrationEnsemble, missing_text: str, output: str) -> None:
@@ -77,7 +85,8 @@ def _codes(graph: Graph, bins: NumberBins | CategoryBins, name: str, missing_tex
         position = _edges_below(graph, name, np.asarray(bins.edges, dtype=np.float64))
         missing = graph.constant(np.array(bins.missing, dtype=np.int64))
         return graph.node("Where", [graph.node("IsNaN", [name]), missing, position])
-    known: Mapping[str, int] = {value: code for code, value in enumerate(bins.values)} | {missing_text: bins.missing}
+    known: Mapping[str, int] = {text: code for text, code in bins.code_of.items() if text is not None}
+    known = {**known, missing_text: bins.missing}
     return graph.node(
         "LabelEncoder",
         [name],

@@ -95,7 +95,8 @@ def _predicate(bins: Feature, branch: CodeBranch, position: int) -> Element:
     if isinstance(bins, NumberBins):
         parts = [_interval(bins, one.low, one.high) for one in intervals(bins, branch, position)]
     else:
-        parts = _membership(bins, [bins.values[code] for code in sorted(codes) if code < bins.n_values])
+        empty = [""] if bins.code_of[""] == bins.missing and bins.missing in codes else []
+        parts = _membership(bins, [*empty, *(bins.values[code] for code in sorted(codes) if code < bins.n_values)])
     if bins.missing in codes:
         parts.append(_element("SimplePredicate", field=bins.name, operator="isMissing"))
     return _compound("or", parts)

@@ -22,7 +22,7 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
     position = {feature: i for i, feature in enumerate(used)}
     position[-1] = -1
     lines = [f"LINK = {model.link!r}", f"EPSILON = {EPSILON!r}"]
-    lines.append("# (name, edges of a number or None, codes of values)")
+    lines.append("# (name, edges of a number or None, codes of values in all spellings, number of values, their type)")
     lines += ["FEATURES: Sequence[Feature] = (", *(f"    {_feature(model.bins[j])}," for j in used), ")"]
     lines.append("# (step, feature or -1, first code of each run, child of each run or -1 to stop here)")
     lines.append("TREES: Sequence[Sequence[Node]] = (")
@@ -38,5 +38,6 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
 
 def _feature(bins: Feature) -> str:
     if isinstance(bins, NumberBins):
-        return repr((bins.name, tuple(map(float, bins.edges)), {}))
-    return repr((bins.name, None, {value: code for code, value in enumerate(bins.values)}))
+        return repr((bins.name, tuple(map(float, bins.edges)), {}, bins.n_values, "number"))
+    codes = {text: code for text, code in bins.code_of.items() if text is not None}
+    return repr((bins.name, None, codes, bins.n_values, bins.value_type))

@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 Node = tuple[float, int, Sequence[int], Sequence[int]]
-Feature = tuple[str, Sequence[float] | None, "dict[str, int]"]
+Feature = tuple[str, Sequence[float] | None, "dict[str, int]", int, str]
+
+BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 
 # The model
 LINK = "odds"
 EPSILON = 1e-9
-# For each feature that the trees look at, the prediction first: (name, edges of a number or None, codes of values).
+# For each feature that the trees look at, the prediction first: (name, edges of a number or None, codes of values in
+# all their spellings, number of values, their type).
 FEATURES: Sequence[Feature] = ()
 # For each tree its nodes: (step, feature or -1, first code of each run, child of each run or -1 to stop here).
 TREES: Sequence[Sequence[Node]] = ()
@@ -38,7 +41,7 @@ def calibrate(row: dict[str, Any]) -> float:
         raise ValueError(f"{name!r} must be a probability between 0 and 1, got {row[name]!r}")
     if not TREES:
         return p
-    codes = [_code(p if i == 0 else _value(row, f[0]), f[1], f[2]) for i, f in enumerate(FEATURES)]
+    codes = [_code(p if i == 0 else _value(row, f[0]), f) for i, f in enumerate(FEATURES)]
     steps = [_step(nodes, codes) for nodes in TREES]
     if LINK == "linear":
         product = 1.0
@@ -71,12 +74,28 @@ def _value(row: dict[str, Any], name: str) -> Any:
     return row[name]
 
 
-def _code(value: Any, edges: Sequence[float] | None, codes: dict[str, int]) -> int:
+def _code(value: Any, feature: Feature) -> int:
+    _, edges, codes, n_values, kind = feature
     if edges is not None:
         number = _number(value)
         return len(edges) + 1 if math.isnan(number) else bisect_left(edges, number)
-    text = _text(value)
-    return len(codes) if text is None else codes.get(text, len(codes) + 1)
+    if isinstance(value, str):
+        text: str | None = value if value in codes else _text_of_type(value, kind)
+    else:
+        text = _text(value)
+    return n_values if text is None else codes.get(text, n_values + 1)
+
+
+def _text_of_type(text: str, kind: str) -> str:
+    """Canonical text of a number or a date that arrived as text."""
+    try:
+        if kind in ("integer", "number"):
+            return _text(float(text)) or text
+        if kind in ("date", "datetime"):
+            return _text(datetime.datetime.fromisoformat(text)) or text
+    except (ValueError, OverflowError):
+        pass
+    return text
 
 
 def _number(value: Any) -> float:
@@ -89,9 +108,9 @@ def _number(value: Any) -> float:
 
 
 def _text(value: Any) -> str | None:
-    """Canonical text of a category: 3 and 3.0 are '3', True is 'true', dates are in ISO format."""
+    """Canonical text of a category: 3 and 3.0 are '3', True is 'true', dates are in ISO format and UTC."""
     if isinstance(value, str):
-        return str(value)
+        return BOOLEANS.get(value, str(value)) or None
     if _is_missing(value):
         return None
     if type(value).__module__ == "numpy":
@@ -104,7 +123,9 @@ def _text(value: Any) -> str | None:
         whole = value.is_integer() and abs(value) < 2.0**53
         return str(int(value)) if whole else repr(float(value))
     if isinstance(value, datetime.datetime):
-        return value.isoformat(sep=" ")
+        value = value.astimezone(datetime.UTC) if value.tzinfo is not None else value
+        microseconds = f".{value.microsecond:06}" if value.microsecond else ""
+        return f"{value.date()} {value:%H:%M:%S}{microseconds}".removesuffix(" 00:00:00")
     if isinstance(value, datetime.date):
         return value.isoformat()
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

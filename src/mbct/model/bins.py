@@ -160,10 +160,11 @@ class CategoryBins:
 
     def code(self, value: Any) -> int:
         """Code of a value of any type."""
-        found = self.code_of.get(category_key(value))
-        if found is None and isinstance(value, str) and self.value_type not in ("string", "boolean"):
-            found = self.code_of.get(key_as(self.value_type, value) or value)
-        return self.unseen if found is None else found
+        if not isinstance(value, str):
+            return self.code_of.get(category_key(value), self.unseen)
+        if value in self.code_of or self.value_type in ("string", "boolean"):
+            return self.code_of.get(value, self.unseen)
+        return self.code_of.get(key_as(self.value_type, value) or value, self.unseen)
 
     def encode(self, values: Iterable[Any]) -> npt.NDArray[np.intp]:
         """Codes of values of any type.

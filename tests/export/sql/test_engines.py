@@ -23,6 +23,7 @@ from builders import one_split_model, random_model, random_rows, random_tree, re
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble
 from sql_tables import as_text, as_tuples, create_table
 
@@ -316,7 +317,9 @@ def test_characters_that_end_strings_elsewhere(postgres: Any, spark: Any) -> Non
 def test_moments_with_an_offset_from_utc_are_compared_as_instants(postgres: Any) -> None:
     zone = datetime.timezone(datetime.timedelta(hours=2))
     moments = [datetime.datetime(2024, 5, 1, hour, tzinfo=zone) for hour in range(3)]
-    keys = tuple(moment.isoformat(sep=" ") for moment in moments[:2])
+    keys = tuple(str(category_key(moment)) for moment in moments[:2])
+    assert keys == ("2024-04-30 22:00:00", "2024-04-30 23:00:00")
+    postgres.execute("SET TimeZone = 'America/New_York'")
     model = one_split_model(CategoryBins("moment", keys, "datetime"))
     sql = str(export_model(model, "sql", dialect="postgres"))
     postgres.execute("DROP TABLE IF EXISTS predictions CASCADE")

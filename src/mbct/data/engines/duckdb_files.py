@@ -18,6 +18,7 @@ _READERS = {
     ".tsv": "read_csv",
     ".txt": "read_csv",
 }
+_CSV_TYPES = "['BIGINT', 'HUGEINT', 'DOUBLE', 'VARCHAR']"
 _PACKED = (".gz", ".zst")
 _MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}
 
@@ -62,8 +63,9 @@ def reading(connection: Any, path: str) -> str:
         return ".".join(quoted(part) for part in table.split("."))
     reader = _reader_of(path)
     if reader == "read_csv":
-        # Types are told from the whole file: a letter in its last row would else stop a run at its end.
-        return f"read_csv({text(path)}, sample_size = -1, header = true)"
+        # Types are told from the whole file: a letter in its last row would else stop a run at its end. Only plain
+        # numbers are numbers: booleans, dates and 007 keep their spelling, as they do in every other runtime.
+        return f"read_csv({text(path)}, sample_size = -1, header = true, auto_type_candidates = {_CSV_TYPES})"
     # Parquet statistics do not count NaN; without this option DuckDB takes columns for free of it.
     knows = connection.execute(
         "SELECT count(*) FROM duckdb_functions() "

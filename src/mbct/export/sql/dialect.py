@@ -29,10 +29,13 @@ class Dialect:
     string: str = "'{}'"
     string_escapes: Replacements = (("'", "''"),)
     backslash_string: str | None = None
+    hex_string: str | None = None
+    hex_signs: tuple[str, ...] = ()
+    """Values with one of these signs are written by their bytes: the mode of a session changes what escapes mean."""
+    casts_any: bool = False
+    """Whether ``as_double`` takes a column of any type, so that numbers that arrive as text compare as numbers."""
     nul: str | None = None
     suffix: str = ""
-    true: str = "TRUE"
-    false: str = "FALSE"
     as_date: str = "{}"
     date: str = "DATE {}"
     as_moment: str = "{}"
@@ -64,8 +67,10 @@ class Dialect:
 
         >>> from mbct.export.sql.dialects import DIALECTS
         >>> print(DIALECTS["mysql"].text("O'Hare\\"), DIALECTS["postgres"].text("O'Hare"))
-        'O''Hare\\' 'O''Hare'
+        x'4f27486172655c' 'O''Hare'
         """
+        if self.hex_string is not None and any(sign in value for sign in self.hex_signs):
+            return self.hex_string.format(value.encode().hex())
         if "\0" in value and not any(old == "\0" for old, _ in self.string_escapes):
             if self.nul is None:
                 return None

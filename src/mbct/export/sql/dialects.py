@@ -6,19 +6,38 @@ from mbct.export.sql.dialect import Dialect
 _BACKSLASH = ("\\", "\\\\")
 _IN_BACKTICKS = (_BACKSLASH, ("`", "\\`"))
 
+# Timestamps with a zone are those of UTC, whatever the zone of the session; text that is no date equals none.
+_IN_UTC_DUCKDB = (
+    "CASE WHEN typeof({0}) = 'TIMESTAMP WITH TIME ZONE' THEN timezone('UTC', TRY_CAST({0} AS TIMESTAMPTZ)) "
+    "ELSE TRY_CAST({0} AS TIMESTAMP) END"
+)
+_IN_UTC_POSTGRES = (
+    "CASE WHEN pg_typeof({0}) = 'timestamptz'::regtype THEN CAST({0} AS TIMESTAMPTZ) AT TIME ZONE 'UTC' "
+    "ELSE CAST({0} AS TIMESTAMP) END"
+)
+_IN_UTC_SPARK = (
+    "CASE WHEN typeof({0}) = 'timestamp' "
+    "THEN convert_timezone(current_timezone(), 'UTC', TRY_CAST({0} AS TIMESTAMP_NTZ)) "
+    "ELSE TRY_CAST({0} AS TIMESTAMP_NTZ) END"
+)
+
 _ALL = (
     Dialect(
         name="duckdb",
         quotes='"',
         # DuckDB takes a Parquet column for free of NaN when its statistics, which never count NaN, hold none, and then
         # decides tests and comparisons without looking; it does not see through an exponential, nor this CASE.
-        as_double="CASE WHEN NOT isnan(exp(-abs(CAST({0} AS DOUBLE)))) THEN CAST({0} AS DOUBLE) END",
+        as_double="CASE WHEN NOT isnan(exp(-abs(TRY_CAST({0} AS DOUBLE)))) THEN TRY_CAST({0} AS DOUBLE) END",
+        casts_any=True,
         as_text="CAST({} AS VARCHAR)",
         number="{}",
         plain_exponent=True,
         is_nan="{} IS NULL",
         infinity="CAST('inf' AS DOUBLE)",
         nul="|| chr(0)",
+        as_date=_IN_UTC_DUCKDB,
+        date="TIMESTAMP {}",
+        as_moment=_IN_UTC_DUCKDB,
         zoned_moment="TIMESTAMPTZ {}",
     ),
     Dialect(
@@ -30,18 +49,28 @@ _ALL = (
         is_nan="{} = 'NaN'::float8",
         infinity="'Infinity'::float8",
         backslash_string="E'{}'",
+        as_date=_IN_UTC_POSTGRES,
+        date="TIMESTAMP {}",
+        as_moment=_IN_UTC_POSTGRES,
         zoned_moment="TIMESTAMPTZ {}",
     ),
     Dialect(
         name="spark",
         quotes="`",
-        as_double="CAST({} AS DOUBLE)",
+        as_double="TRY_CAST({} AS DOUBLE)",
+        casts_any=True,
         as_text="CAST({} AS STRING)",
         number="{}D",
         is_nan="isnan({})",
         infinity="CAST('Infinity' AS DOUBLE)",
-        # Spark replaces ${name} in the text of a statement before it is parsed.
-        string_escapes=(_BACKSLASH, ("'", "\\'"), ("\0", "\\000"), ("${", "\\u0024{")),
+        # Spark replaces ${name} in the text of a statement before it is parsed, and escapedStringLiterals turns escapes
+        # off.
+        hex_string="CAST(X'{}' AS STRING)",
+        hex_signs=("\\", "'", "\0", "${"),
+        as_date=_IN_UTC_SPARK,
+        date="TIMESTAMP_NTZ {}",
+        as_moment=_IN_UTC_SPARK,
+        moment="TIMESTAMP_NTZ {}",
     ),
     Dialect(
         name="bigquery",
@@ -96,7 +125,9 @@ _ALL = (
         as_text="CAST(CONVERT({} USING utf8mb4) AS BINARY)",
         number="{}",
         plain_exponent=True,
-        string_escapes=(_BACKSLASH, ("'", "''"), ("\0", "\\0")),
+        # NO_BACKSLASH_ESCAPES turns escapes off.
+        hex_string="x'{}'",
+        hex_signs=("\\", "\0"),
         values_row="ROW({})",
     ),
     Dialect(
@@ -110,8 +141,6 @@ _ALL = (
         plain_exponent=True,
         string="N'{}'",
         nul="+ NCHAR(0)",
-        true="1",
-        false="0",
         date="CAST({} AS DATE)",
         moment="CAST({} AS DATETIME2)",
         zoned_moment="CAST({} AS DATETIMEOFFSET)",
@@ -130,8 +159,6 @@ _ALL = (
         number="{}",
         infinity="9e999",
         nul="|| char(0)",
-        true="1",
-        false="0",
         date="{}",
         moment="{}",
         zoned_moment="{}",

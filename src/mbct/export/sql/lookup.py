@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from mbct.export.spelling import is_int64
-from mbct.export.sql.conditions import compared, literal
+from mbct.export.sql.conditions import compared, literal, spellings
 from mbct.export.sql.dialect import Dialect
 from mbct.model.bins import CategoryBins
 from mbct.model.conditions import CodeBranch, Decision
@@ -57,8 +57,8 @@ class LookupTable:
     def _rows(self, dialect: Dialect, n_columns: int) -> Iterator[str]:
         bits: dict[str, list[int]] = {}
         for codes, bit in self.bit_of.items():
-            for code in sorted(codes):
-                text = literal(dialect, self.bins, self.bins.values[code])
+            for value in (value for code in sorted(codes) for value in spellings(self.bins, code)):
+                text = literal(dialect, self.bins, value)
                 if text is not None:
                     bits.setdefault(text, [0] * n_columns)[bit // _BITS] |= 1 << bit % _BITS
         for text, columns in bits.items():

@@ -12,7 +12,7 @@ from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import dialect_of
 from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import CodeBranch, Decision, decisions
+from mbct.model.conditions import CodeBranch, Decision, decisions, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -71,7 +71,14 @@ def _column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping
     renamed = dict(columns or {})
     if unknown := sorted(set(renamed) - set(model.bins.names)):
         raise ParameterError(f"columns names {unknown}, but the features are {list(model.bins.names)}")
-    return [dialect.identifier(renamed.get(name, name)) for name in model.bins.names]
+    names = [renamed.get(name, name) for name in model.bins.names]
+    read = [names[j] for j in used_features(model)]
+    if alike := [name for name in read if sum(name.lower() == other.lower() for other in read) > 1]:
+        raise ParameterError(
+            f"columns {', '.join(map(repr, alike))} differ in case only, which most databases do not tell apart: "
+            "rename one of them, and say so with columns={…}"
+        )
+    return [dialect.identifier(name) for name in names]
 
 
 def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> str:
