@@ -12,7 +12,8 @@ from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
-from mbct.training.grower import TreeOptions, frozen_tree, grow_tree, settle_rows
+from mbct.training.grower import TreeOptions, grow_tree
+from mbct.training.grown_tree import frozen_tree, settle_rows
 from mbct.training.logit_recalibration import fit_recalibration
 from mbct.training.offsets import Offsets
 from mbct.training.options import BoostingOptions
