@@ -35,6 +35,12 @@ def append_batches(folder: Path, numbers: list[int], acknowledged: int) -> None:
         os.write(acknowledged, b"%d\n" % number)
 
 
+def replace_batch(folder: Path, number: int, content: int) -> None:
+    """Exchange batch ``number`` for the cells of batch ``content``."""
+    store = CellStore(folder)
+    store.append(batch_of(content), BINS, day=day_of(number), batch=str(number), replace=True)
+
+
 def compact_for_ever(folder: Path, grace_seconds: float) -> None:
     """Join batches again and again."""
     while True:

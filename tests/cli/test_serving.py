@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mbct import load_model
+from mbct.store import CellStore, ModelRegistry
 from terminal import ENTRY_POINT, mbct, mbct_on_terminal
 
 ROW = {"device": "mobile", "night": True, "site": "s1", "age": 30, "pctr": 0.1}
@@ -90,6 +91,25 @@ def test_publish_serve_and_roll_back(folder: Path, tmp_path: Path, redis_url: st
     expected = load_model(folder / "paper.json").calibrate({name: [value] for name, value in ROW.items()})[0]
     with service(redis_url, cwd=tmp_path) as address:
         assert score(address) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_service_of_a_store_follows_its_rollback(folder: Path, tmp_path: Path):
+    fit = ["fit", folder / "clicks.parquet", "--preset", "paper", "--set", "max_trees=1", "-o", "one.json"]
+    assert mbct(*fit, cwd=tmp_path).code == 0
+    registry = ModelRegistry(CellStore(tmp_path / "cells"))
+    expected = {}
+    for path in (folder / "paper.json", tmp_path / "one.json"):
+        version = registry.publish(path.read_bytes())
+        expected[version] = load_model(path).calibrate({name: [value] for name, value in ROW.items()})[0]
+    first, second = expected
+    assert expected[first] != expected[second]
+    with service("cells", "--poll", "0.1", cwd=tmp_path) as address:
+        assert score(address) == pytest.approx(expected[second], abs=1e-12)
+        assert json.loads(mbct("rollback", "cells", "--json", cwd=tmp_path).out)["version"] == first
+        end = time.monotonic() + 20
+        while score(address) != pytest.approx(expected[first], abs=1e-12):
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
 
 def test_serve_a_file_with_a_token(folder: Path):

@@ -151,6 +151,33 @@ def test_a_compaction_killed_at_every_step_loses_nothing(tmp_path: Path, nursery
     assert n_killed >= 20
 
 
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_replacement_killed_at_every_step_leaves_the_old_or_the_new(tmp_path: Path, nursery: Nursery, merged) -> None:
+    store = CellStore(tmp_path / "whole")
+    for number in range(N_BATCHES):
+        store.append(batch_of(number), BINS, day=day_of(number), batch=str(number))
+    if merged:
+        store.compact(grace_seconds=0.0)
+    old, new = _expected([0, 1, 2, 3, 4]), _expected([77, 1, 2, 3, 4])
+    outcomes = []
+    for step in range(1, 100):
+        folder = Path(shutil.copytree(tmp_path / "whole", tmp_path / f"step{step}"))
+        nursery.start(f"writers.killed_at({step}); writers.replace_batch(Path({str(folder)!r}), 0, 77)")
+        survived = not nursery.wait()
+        found = _totals(CellStore(folder))
+        outcomes.append(found == pytest.approx(new))
+        assert outcomes[-1] or found == pytest.approx(old)
+        CellStore(folder).append(batch_of(77), BINS, day=day_of(0), batch="0", replace=True)
+        CellStore(folder).compact(grace_seconds=0.0)
+        assert CellStore(folder).verify() == []
+        assert _totals(CellStore(folder)) == pytest.approx(new)
+        if survived:
+            break
+    assert outcomes == sorted(outcomes)  # the old content up to one step, the new one from there
+    assert outcomes[0] is False
+    assert survived
+
+
 def test_many_writers_and_a_compactor_at_once_lose_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     nurseries = [Nursery() for _ in range(4)]
