@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 import mbct
 from mbct import CellStore, MBCTCalibrator
@@ -192,6 +193,7 @@ def test_one_strange_day_among_the_holdout_days_does_not_decide(tmp_path: Path) 
     several = mbct.refresh(store, calibrator, holdout_days=4)
     assert several.promoted
     assert several.comparison.error > 0.005  # days differ: ten times the error of independent rows
+    assert several.p_worse == pytest.approx(stats.t.cdf(several.comparison.z, 3))
 
 
 def test_a_bad_first_candidate_leaves_predictions_unchanged(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_a_bad_first_candidate_leaves_predictions_unchanged(tmp_path: Path) -> N
 @pytest.mark.parametrize("gain", [PairedGain(float("nan"), 0.1), PairedGain(0.1, float("nan"))])
 def test_a_comparison_that_is_no_number_never_promotes(gain: PairedGain) -> None:
     for require in ("not worse", "better"):
-        promoted, reason = _decide(gain, require, 0.05, "before")
+        promoted, reason = _decide(gain, float("nan"), require, 0.05, "before")
         assert not promoted
         assert "not a number" in reason
 

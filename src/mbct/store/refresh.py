@@ -5,6 +5,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from scipy.special import stdtr
 from sklearn.base import clone
 
 from mbct import __version__
@@ -35,6 +36,8 @@ class Refresh:
     in_service: str | None
     previous: str | None
     comparison: PairedGain
+    p_worse: float
+    """Chance of a gain this low if the candidate were as good, by Student's t of the holdout days."""
     metrics: dict[str, CellMetrics]
     record: int
 
@@ -72,7 +75,7 @@ def refresh(
     require : {"not worse", "better"}, default "not worse"
         "not worse" promotes unless the candidate's log loss is higher than that of the model in service (or, before
         there is one, of the predictions as they came) with one-sided significance ``level``; "better" only if it is
-        lower with that significance. The standard error is that of the holdout days' sums.
+        lower with that significance. The standard error is that of the holdout days' sums, the test Student's t.
     level : float, default 0.05
         Significance.
 
@@ -95,7 +98,8 @@ def refresh(
     }
     metrics = {name: metrics_of_cells(values, evaluation.cells) for name, values in log_odds.items()}
     comparison = compare_on_cells(log_odds["in service"], log_odds["candidate"], evaluation.cells, evaluation.day)
-    promoted, reason = _decide(comparison, require, level, previous)
+    p_worse = _p_worse(comparison, len({batch.day for batch in evaluation.batches}))
+    promoted, reason = _decide(comparison, p_worse, require, level, previous)
     content = dumps(candidate)
     model = registry.add(content)
     decision = "promoted" if promoted else "kept"
@@ -109,12 +113,12 @@ def refresh(
         "training": _described(training),
         "holdout": _described(evaluation),
         "metrics": {name: asdict(found) for name, found in metrics.items()},
-        "comparison": {**asdict(comparison), "z": comparison.z, "p_worse": comparison.p_worse},
+        "comparison": {**asdict(comparison), "z": comparison.z, "p_worse": p_worse},
         "mbct": __version__,
     }
     in_service = model if promoted else previous
     record = files.decide(number, decision, in_service, details)
-    return Refresh(promoted, decision, reason, model, in_service, previous, comparison, metrics, record)
+    return Refresh(promoted, decision, reason, model, in_service, previous, comparison, p_worse, metrics, record)
 
 
 def _windows(
@@ -159,16 +163,23 @@ def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previo
     return loaded
 
 
-def _decide(comparison: PairedGain, require: Require, level: float, previous: str | None) -> tuple[bool, str]:
+def _p_worse(comparison: PairedGain, n_days: int) -> float:
+    """Few days estimate their own spread roughly, which Student's t allows for; one day has its rows alone."""
+    return comparison.p_worse if n_days < 2 else float(stdtr(n_days - 1, comparison.z))
+
+
+def _decide(
+    comparison: PairedGain, p_worse: float, require: Require, level: float, previous: str | None
+) -> tuple[bool, str]:
     other = "the model in service" if previous is not None else "the predictions as they came"
     kept = "" if previous is not None else "; no model is in service, so predictions pass unchanged"
     if not (math.isfinite(comparison.gain) and math.isfinite(comparison.error)):
         return False, f"the comparison with {other} is not a number: check the cells{kept}"
     change = "falls" if comparison.gain >= 0.0 else "rises"
     found = f"log loss {change} by {abs(comparison.gain):.3g} ± {comparison.error:.2g} (z = {comparison.z:.2f})"
-    if comparison.p_worse < level:
+    if p_worse < level:
         return False, f"worse than {other}: {found}{kept}"
-    if comparison.p_worse > 1.0 - level:
+    if p_worse > 1.0 - level:
         return True, f"better than {other}: {found}"
     promoted = require == "not worse"
     return promoted, f"no difference to {other} at level {level:g}: {found}{'' if promoted else kept}"
