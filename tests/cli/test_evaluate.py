@@ -71,6 +71,7 @@ def test_a_gate_on_a_metric_without_value_fails(folder: Path):
         (["--fail-if", "ece > 0.01; auc < 1"], "write METRIC SIGN NUMBER"),
         (["--fail-if", "beauty > 1"], "--fail-if names 'beauty'; measured were count"),
         (["--by", "planet"], "no column 'planet'"),
+        (["--score", "age"], "score 'age' lies outside [0, 1]"),
         (["--max-values", "0"], "max_values"),
     ],
 )

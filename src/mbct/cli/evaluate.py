@@ -140,10 +140,11 @@ def evaluate_table(
     from mbct.data.columns import read_columns
     from mbct.metrics import evaluate as evaluate_arrays
     from mbct.progress import track
+    from mbct.validation import as_probabilities
 
     columns, labels, _ = take_labels(read_columns(table), roles.label)
     columns, weights = take_weights(columns, roles.weight)
-    predictions = {"before": columns.numpy(roles.score)}
+    predictions = {"before": as_probabilities(columns.numpy(roles.score), f"score {roles.score!r}")}
     if calibrator is not None:
         predictions["after"] = calibrator.calibrate(table)
     segments = table.select(list(by)) if by else None
