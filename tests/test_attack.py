@@ -1,4 +1,4 @@
-"""The attack of `make attack`, for a moment: it finds nothing, and it would find something."""
+"""The attack of `make attack`, for some seconds: it finds nothing, and it would find something."""
 
 import random
 import sys

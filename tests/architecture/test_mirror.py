@@ -37,6 +37,7 @@ OF_SEVERAL = {
     "serving/test_docs_deploying.py": "the page on deploying",
     "stats/test_smooth_error.py": "smooth ECE of stats/expected_error.py",
     "store/test_crashes.py": "writers that die",
+    "test_attack.py": "scripts/attack.py, for some seconds",
     "training/paper/test_by_hand.py": "trees of the paper that were grown by hand",
     "training/test_weights.py": "weights through the whole of training",
 }
