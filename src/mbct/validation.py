@@ -11,6 +11,8 @@ import numpy.typing as npt
 from mbct.errors import DataError, DataTypeError, ParameterError
 
 FloatArray = npt.NDArray[np.float64]
+SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-30, 1e30
+"""Sums of squares of such weights are still floats."""
 
 
 def as_column(values: Any, name: str) -> npt.NDArray[Any]:
@@ -58,6 +60,13 @@ def as_weights(values: Any, n_rows: int, name: str = "sample_weight") -> FloatAr
     same_length(n_rows, **{name: array})
     _refuse(~np.isfinite(array), array, name, "is not finite", "give every row a finite weight")
     _refuse(array < 0, array, name, "is negative", "weights count rows: use 0 to leave a row out")
+    _refuse(
+        (array > LARGEST_WEIGHT) | ((array > 0) & (array < SMALLEST_WEIGHT)),
+        array,
+        name,
+        "is too large or too small to be summed",
+        f"scale the weights to lie between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}",
+    )
     if not array.any():
         raise DataError(f"{name} is zero for every row: at least one row must count")
     return array

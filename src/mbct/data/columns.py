@@ -5,7 +5,7 @@ whose columns are then called ``x0``, ``x1`` and so on.
 """
 
 import decimal
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,7 +98,9 @@ def read_columns(frame: Any) -> Columns:
     try:
         opened = nw.from_native(frame, pass_through=True, eager_only=True)
         if isinstance(opened, nw.DataFrame):
-            return _non_empty(Columns({str(name): opened.get_column(name) for name in opened.columns}, len(opened)))
+            # Polars would take a name such as ^a.*$ for a pattern.
+            series = {str(name): opened.get_column(name).alias("column") for name in opened.columns}
+            return _non_empty(Columns(series, len(opened)))
         array = np.asarray(frame)
     except (ValueError, NarwhalsError) as error:
         raise DataError(f"cannot read a {type(frame).__name__} as a table: {error}") from error
@@ -168,9 +170,11 @@ def factorize(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
         if column.dtype.is_numeric() or column.dtype == nw.Boolean:
             column = column.to_numpy()
         elif column.implementation.is_pandas():
-            codes, values = column.implementation.to_native_namespace().factorize(
-                column.to_native(), use_na_sentinel=False
-            )
+            pandas = column.implementation.to_native_namespace()
+            try:
+                codes, values = pandas.factorize(column.to_native(), use_na_sentinel=False)
+            except TypeError:  # A value that cannot be looked up, such as a list.
+                return _factorize_objects(column.to_list())
             return list(values), np.asarray(codes, dtype=np.intp)
         elif column.implementation.is_polars() and column.dtype == nw.String:
             return _factorize_texts(column)
@@ -215,5 +219,5 @@ def _factorize_objects(values: list[Any]) -> tuple[list[Any], npt.NDArray[np.int
     try:
         position = {value: i for i, value in enumerate(dict.fromkeys(values))}
     except TypeError:
-        return _factorize_objects([repr(value) for value in values])
+        return _factorize_objects([value if isinstance(value, Hashable) else repr(value) for value in values])
     return list(position), np.fromiter((position[v] for v in values), dtype=np.intp, count=len(values))

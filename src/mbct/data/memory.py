@@ -1,13 +1,15 @@
 """Bins and codes of columns that are in memory."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number
+from mbct.data.encoding import refuse_no_category
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
@@ -35,7 +37,9 @@ def fit_bins(
     rate = float(np.average(y_true, weights=weight))
     for name in features:
         if name in by_value:
-            values, position = factorize(columns.column(name))
+            column = columns.column(name)
+            _refuse_nested(name, column)
+            values, position = factorize(column)
             weights = np.ones(len(y_prob)) if weight is None else weight
             mass, label, pred = (
                 np.bincount(position, amount, len(values)).astype(np.float64)
@@ -46,6 +50,18 @@ def fit_bins(
             distinct = distinct_numbers(as_floats(columns.column(name)), weight)
             fitted.append(fit_number_bins(name, *distinct, options.numeric_bins))
     return FeatureBins(tuple(fitted))
+
+
+def _refuse_nested(name: str, column: Any) -> None:
+    """Raise where a column holds lists, dictionaries or the like."""
+    if isinstance(column, nw.Series):
+        refuse_no_category(name, column.dtype)
+    if isinstance(column, nw.Series) and not isinstance(column.dtype, nw.Object):
+        return
+    for value in column.to_list() if isinstance(column, nw.Series) else column.tolist():
+        if not isinstance(value, Hashable):
+            kind = type(value).__name__
+            raise DataError(f"column {name!r} holds a {kind}, which is no category: take it apart or leave it out")
 
 
 def categories(columns: Columns, features: Iterable[str], categorical: Categorical) -> set[str]:

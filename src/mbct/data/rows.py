@@ -14,6 +14,7 @@ from mbct.data.expressions import has_zone, number
 from mbct.data.source import LazySource
 from mbct.errors import DataError
 from mbct.model.encoding import BOOLEAN_SPELLINGS, category_key
+from mbct.validation import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 _SPELLINGS_READ = 10
 """Distinct texts of a label that are looked at; there are six ways to spell a boolean."""
@@ -140,6 +141,11 @@ def _checked(rows: LazySource, score_column: str, label: str, weight: str | None
     )
     if not sound:
         _name_the_fault(rows, score_column, label, weight)
+    if result.get("w_most", 1.0) > LARGEST_WEIGHT or 0.0 < result["mass"] < SMALLEST_WEIGHT:
+        raise DataError(
+            f"weight column {weight!r} is too large or too small to be summed: scale the weights to lie between "
+            f"{SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
+        )
     if not result["mass"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
     return EngineRows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import NarwhalsError
 
 from mbct.data.columns import Columns, read_columns
 from mbct.data.engines.engine import Engine, Frame
@@ -100,7 +101,10 @@ def _is_dataset(data: Any) -> bool:
 def _lazy_frame(data: Any) -> Frame | None:
     if isinstance(data, np.ndarray):
         return None
-    opened = data if isinstance(data, nw.LazyFrame) else nw.from_native(data, pass_through=True)
+    try:
+        opened = data if isinstance(data, nw.LazyFrame) else nw.from_native(data, pass_through=True)
+    except NarwhalsError:  # A frame in memory that repeats a name, say: reading it tells what is wrong.
+        return None
     return opened if isinstance(opened, nw.LazyFrame) else None
 
 

@@ -85,7 +85,7 @@ def other_spellings(kind: ValueType, code_of: Mapping[str, int]) -> dict[str, in
     {'True': 0, 'TRUE': 0, '1': 0}
     """
     spelled = {other: code_of[known] for other, known in BOOLEAN_SPELLINGS.items() if known in code_of}
-    if kind == "boolean":
+    if kind == "boolean" or (kind == "string" and code_of.keys() <= {"true", "false", ""}):
         spelled |= {digit: code_of[known] for digit, known in (("1", "true"), ("0", "false")) if known in code_of}
     if kind in ("integer", "number"):
         as_digits = {"true": "1", "false": "0"}

@@ -20,11 +20,13 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from builders import one_split_model, random_model, random_rows, random_tree, reference, wide_model
+from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.tree import CalibrationTree
 from sql_tables import as_text, as_tuples, create_table
 
 TOLERANCE = 1e-12
@@ -302,6 +304,46 @@ def test_hundreds_of_trees_stay_within_the_depth_that_engines_bear() -> None:
     rows = random_rows(4, model, 20)
     for score in (score_in_duckdb, score_in_sqlite):
         assert_equal(model, rows, score(model, rows, "expression"))
+
+
+def test_deep_trees_in_sqlite() -> None:
+    edges = tuple(float(edge) for edge in range(1, 40))
+    bins = FeatureBins((NumberBins("score", ()), NumberBins("a", edges), NumberBins("b", edges)))
+    depth = 60
+    feature = [1 + k // 2 % 2 if k % 2 == 0 and k < 2 * depth else -1 for k in range(2 * depth + 1)]
+    table: list[int] = []
+    start = []
+    for k, j in enumerate(feature):
+        start.append(len(table))
+        if j > 0:
+            cut = 38 - k // 4
+            table += [k + 2] * cut + [k + 1] * (bins[j].n_codes - cut)
+    steps, ones = np.linspace(-2.0, 2.0, len(feature)), np.ones(len(feature))
+    arrays = np.array(feature, np.int32), np.array(start, np.int64), np.array(table, np.int32)
+    model = CalibrationEnsemble("score", "odds", bins, (CalibrationTree(*arrays, steps, ones, ones, ones),))
+    rng = np.random.default_rng(0)
+    rows: Rows = {"score": [0.3] * 400, **{name: rng.uniform(0, 42, 400).tolist() for name in "ab"}}
+    assert len(set(reference(model, rows).tolist())) > 15
+    assert_equal(model, rows, score_in_sqlite(model, rows, "expression"))
+
+
+@pytest.mark.parametrize("names", [("age", "Age"), ("x", "X")])
+def test_columns_that_differ_in_case_only_are_refused(names: tuple[str, str]) -> None:
+    first, second = (CategoryBins(name, ("a", "b")) for name in names)
+    feature = np.array([1, 2, -1, -1, -1, -1, -1, -1, -1], np.int32)
+    start, table = np.array([0, 4] + [8] * 7, np.int64), np.arange(1, 9, dtype=np.int32)
+    tree = CalibrationTree(feature, start, table, np.linspace(-1.0, 1.0, 9), *(np.ones(9) for _ in range(3)))
+    model = CalibrationEnsemble("score", "odds", FeatureBins((NumberBins("score", ()), first, second)), (tree,))
+    with pytest.raises(ParameterError, match="differ in case only"):
+        export_model(model, "sql")
+    assert "other" in str(export_model(model, "sql", columns={names[1]: "other"}))
+
+
+@pytest.mark.parametrize("dialect", ["mysql", "spark"])
+def test_literals_hold_whether_or_not_a_backslash_escapes(dialect: str) -> None:
+    literal = str(DIALECTS[dialect].text("O'Hare\\"))
+    assert "\\" not in literal
+    assert b"O'Hare\\".hex() in literal
 
 
 def test_characters_that_end_strings_elsewhere(postgres: Any, spark: Any) -> None:
