@@ -23,6 +23,7 @@ AWKWARD_VALUES = (
     "'; DROP TABLE x; --",
     "naïve",
     "100%",
+    "-",
     " ",
     "NULL",
     "a\\b",

@@ -9,7 +9,7 @@ import numpy as np
 from mbct.calibrators.inputs import ClassLabels
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
 from mbct.files import write_atomically
-from mbct.model.file import dump_document, parse_document, read_bytes
+from mbct.model.file import dump_document, naming, parse_document, read_bytes
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
@@ -42,14 +42,16 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     """Rebuild a calibrator from a model file's bytes."""
     from mbct.calibrators.registry import make
 
-    document = parse_document(content, name)
     try:
+        document = parse_document(content, name)
         calibrator = make(document["method"], **document["parameters"])
         labels = ClassLabels(np.asarray(document.get("classes", [0, 1])), int(document.get("positive", 1)))
         calibrator._remember(document["score_column"], document["columns"], labels)
         calibrator._restore(document["state"])
-    except (MissingDependencyError, ModelFileError):
+    except MissingDependencyError:
         raise
+    except ModelFileError as error:
+        raise naming(error, name) from error
     except Exception as error:  # The content comes from outside: whatever it breaks is damage in it.
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
     return calibrator

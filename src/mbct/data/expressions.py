@@ -104,6 +104,7 @@ def balanced(terms: Sequence[Term], join: Callable[[Term, Term], Term]) -> Term:
 def total_sql(terms: Sequence[CodeDecision], column: Callable[[int], str], *, product: bool) -> str:
     """Sum or product of all terms as SQL; ``column`` quotes the code column of a feature.
 
+    >>> from mbct.model.conditions import CodeTest
     >>> total_sql([CodeTest(1, ((0, 3),), 0.5, -1.0)], lambda j: f"c{j}", product=False)
     'CASE WHEN c1 <= 3 THEN 0.5e0 ELSE -1.0e0 END'
     """

@@ -81,10 +81,16 @@ def ensemble_of(content: bytes, name: str = "the model file") -> CalibrationEnse
             raise ModelFileError(f"{name} is damaged: no model in it; restore it or fit again")
         return read_ensemble(state["model"])
     except MBCTError as error:
-        raise ModelFileError(str(error) if name in str(error) else f"{name}: {error}") from error
+        raise naming(error, name) from error
     except Exception as error:
         # The content comes from outside: whatever it breaks is damage in it, never a reason to stop serving.
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
+
+
+def naming(error: MBCTError, name: str) -> ModelFileError:
+    """The same error with the name of the file in it."""
+    message = str(error).replace("the model is damaged", f"{name} is damaged", 1)
+    return ModelFileError(message if name in message else f"{name}: {message}")
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:

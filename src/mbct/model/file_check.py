@@ -129,7 +129,8 @@ def numbers(content: Any, place: str, length: int, least: float, most: float) ->
 
 def fault(place: str, found: Any, expected: str) -> ModelFileError:
     """What stands where, and what should."""
-    return ModelFileError(f"the model is damaged: {place} is {reprlib.repr(found)}, expected {expected}")
+    shown = reprlib.repr(found)
+    return ModelFileError(f"the model is damaged: {place} is {shown}, expected {expected}; restore it or fit again")
 
 
 def _feature(content: Any, place: str) -> Feature:
