@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
+from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.dependence import find_dependence
@@ -344,6 +345,7 @@ class MBCTCalibrator(Calibrator):
             suggestion = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
             if suggestion is not None:
                 warnings.warn(suggestion, MBCTWarning, stacklevel=4)
+        warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=4)
         bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(cells, bins, config, advance))

@@ -1,6 +1,7 @@
 """Fit many methods on the same splits and score each on the rows it has not seen."""
 
 import time as clock
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,8 +14,9 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
+from mbct.calibrators.suspicions import suspicions, too_good, warn
 from mbct.data.blocks import BlockColumns, BlockSize
-from mbct.errors import DataError, MissingDependencyError, ParameterError
+from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
 from mbct.evaluation.splits import Split, make_splits
 from mbct.progress import track
@@ -96,9 +98,16 @@ def compare(
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
     splits = make_splits(data, cv, random_state)
-    results, failures = _run(data, calibrators, splits)
+    warn(suspicions(data, [name for name in data.columns.names if name != data.score]), stacklevel=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MBCTWarning)  # what is said of the rows is said once, not by every fit
+        results, failures = _run(data, calibrators, splits)
     held_out = _HeldOutRows.of_splits(data, splits)
     scores = _scores(results, held_out)
+    base = next(score for score in scores if score.name == _BASE)
+    suspect = [f"{s.name} (AUC {base.auc:.3f} → {s.auc:.3f})" for s in scores if too_good(s.auc, base.auc)]
+    if suspect:
+        warn([f"suspiciously good, a column may hold the label: {', '.join(suspect)}"], stacklevel=2)
     kind = blocks.options.kind if blocks.given else None
     n_rows = len(np.unique(held_out.row))
     return Comparison(tuple(scores), tuple(failures), n_rows, len(splits), _BASE, kind)

@@ -6,6 +6,7 @@ from typing import Any
 
 from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
@@ -112,6 +113,7 @@ def rank_features(
         n_threads=n_threads,
     )
     config = calibrator.config(blocks)
+    warn(suspicions(data, calibrator.feature_columns(data.columns, data.score)), stacklevel=2)
     bins, cells = calibrator.binned_cells(data, config)
     ordered = tuple(feature.ordered for feature in bins)
     with progress("evaluating columns", len(bins)) as advance:

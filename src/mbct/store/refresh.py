@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from scipy.special import stdtr
-from sklearn.base import clone
 
 from mbct import __version__
 from mbct.calibrators.mbct import MBCTCalibrator
@@ -90,7 +89,8 @@ def refresh(
     registry = ModelRegistry(files)
     number, previous = files.newest()
     evaluation, training = _windows(store, holdout, holdout_days, days, half_life)
-    candidate = clone(_unfitted(registry, calibrator, previous)).fit_cells(training.cells, training.bins)
+    parameters = _unfitted(registry, calibrator, previous).get_params()
+    candidate = MBCTCalibrator(**parameters).fit_cells(training.cells, training.bins)
     log_odds = {
         "uncalibrated": log_odds_of_cells(None, evaluation.cells),
         "in service": log_odds_of_cells(None if previous is None else registry.ensemble(previous), evaluation.cells),

@@ -1,0 +1,91 @@
+"""Data that would fool its user get one warning each, which says what was found and what to do."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mbct import MBCTCalibrator, MBCTWarning, compare, rank_features
+from mbct.calibrators.suspicions import too_good
+
+QUICK = {"max_trees": 4, "n_folds": 2}
+
+
+def claims(n=2000, seed=0):
+    """A base of little skill; ``amount`` is paid only where there was a claim."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.1, 0.3, n)
+    y = (rng.uniform(size=n) < p).astype(int)
+    frame = pd.DataFrame({"p": p, "age": rng.normal(40.0, 10.0, n), "amount": y * rng.lognormal(6.0, 1.0, n)})
+    return frame, y
+
+
+def fit(frame, y, **parameters):
+    return MBCTCalibrator("p", **QUICK, **parameters).fit(frame, y)
+
+
+def look(function, frame, y):
+    """Call one of the three entries."""
+    if function is compare:
+        return compare(frame, y, score_column="p", methods=["platt"], cv=2)
+    return function(frame, y) if function is fit else rank_features(frame, y, score_column="p")
+
+
+def messages(function, frame, y):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        look(function, frame, y)
+    assert all(issubclass(each.category, MBCTWarning) for each in caught)
+    assert all(each.filename == __file__ for each in caught), "a warning must point at the user's line"
+    return [str(each.message) for each in caught]
+
+
+every_entry = pytest.mark.parametrize("function", [fit, rank_features, compare])
+
+
+@every_entry
+def test_a_column_that_holds_the_label_is_named(function):
+    frame, y = claims()
+    (message,) = messages(function, frame, y)
+    assert message.startswith("suspected leak: amount (it alone ranks held-out labels with AUC 1.000")
+    assert messages(function, frame.drop(columns="amount"), y) == []
+
+
+def test_a_comparison_that_is_too_good_says_so():
+    frame, y = claims()
+    with pytest.warns(MBCTWarning) as caught:
+        compare(frame, y, score_column="p", methods={"mbct": MBCTCalibrator(max_trees=60, n_folds=2)}, cv=2)
+    assert any("suspiciously good, a column may hold the label: mbct (AUC 0." in str(each.message) for each in caught)
+
+
+def test_a_leap_needs_both_a_high_area_and_a_low_base():
+    assert too_good(0.99, 0.6)
+    assert not too_good(0.99, 0.9)
+    assert not too_good(0.9, 0.6)
+
+
+@every_entry
+def test_swapped_labels_are_seen(function):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.95, 1000)
+    y = (rng.uniform(size=1000) > p).astype(int)
+    (message,) = messages(function, pd.DataFrame({"p": p}), y)
+    assert message.startswith("the prediction ranks the labels the wrong way round (AUC 0.2")
+
+
+@every_entry
+def test_decisions_are_no_scores(function):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 600)
+    decided = np.where(rng.uniform(size=600) < 0.8, y, 1 - y).astype(float)
+    (message,) = messages(function, pd.DataFrame({"p": decided, "x": rng.normal(size=600)}), y)
+    assert message.startswith("every score is 0 or 1: these look like decisions")
+
+
+@every_entry
+def test_too_few_rows_are_counted(function):
+    rng = np.random.default_rng(0)
+    y = np.array([1] * 8 + [0] * 12)
+    (message,) = messages(function, pd.DataFrame({"p": rng.uniform(0.2, 0.8, 20)}), y)
+    assert message == "too few rows to tell: 20, 8 positives; add rows before you trust a calibration"
