@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from mbct import MBCTCalibrator, MBCTWarning, compare, rank_features
+from mbct.calibrators.persistence import dumps
 from mbct.calibrators.suspicions import too_good
 
 QUICK = {"max_trees": 4, "n_folds": 2}
@@ -89,3 +91,67 @@ def test_too_few_rows_are_counted(function):
     y = np.array([1] * 8 + [0] * 12)
     (message,) = messages(function, pd.DataFrame({"p": rng.uniform(0.2, 0.8, 20)}), y)
     assert message == "too few rows to tell: 20, 8 positives; add rows before you trust a calibration"
+
+
+def orders(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.1, 0.9, n)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(n) // 30, unit="D")
+    frame = pd.DataFrame({"p": p, "row": np.arange(n), "key": [f"k{i}" for i in range(n)], "day": day, "site": "a"})
+    frame["text_day"] = frame["day"].dt.strftime("%d/%m/%Y")
+    return frame, (rng.uniform(size=n) < p).astype(int)
+
+
+LEFT_OUT = ["row", "key", "day", "text_day"]
+
+
+@every_entry
+def test_identifiers_and_dates_are_no_features(function):
+    frame, y = orders()
+    found = [message for message in messages(function, frame, y) if message.startswith("left out")]
+    assert len(found) == 1
+    assert all(f"{name} (" in found[0] for name in LEFT_OUT)
+    assert "site (" not in found[0]
+
+
+def test_they_are_left_out_of_the_model_and_kept_where_they_are_asked_for():
+    frame, y = orders()
+    frame = frame.drop(columns=["day", "text_day"])
+    with pytest.warns(MBCTWarning, match="left out"):
+        assert fit(frame, y).model_.bins.names == ("p", "site")
+    with pytest.warns(MBCTWarning, match="kept as features=.* asks: row \\(600 distinct values in 600 rows"):
+        assert fit(frame, y, features=["row", "site"]).model_.bins.names == ("p", "row", "site")
+
+
+@pytest.mark.parametrize("make", ["polars", "parquet"])
+def test_an_engine_leaves_out_the_same_columns(make, tmp_path):
+    frame, y = orders()
+    frame = pl.from_pandas(frame.assign(y=y))
+    frame.write_parquet(tmp_path / "rows.parquet")
+    data = frame.lazy() if make == "polars" else str(tmp_path / "rows.parquet")
+    with pytest.warns(MBCTWarning) as caught:
+        lazily = MBCTCalibrator("p", **QUICK).fit(data, "y")
+    (message,) = {str(each.message) for each in caught if str(each.message).startswith("left out")}
+    assert all(f"{name} (" in message for name in LEFT_OUT)
+    assert lazily.model_.bins.names == ("p", "site")
+    with pytest.warns(MBCTWarning):
+        in_memory = MBCTCalibrator("p", **QUICK).fit(frame, "y")
+    assert dumps(lazily) == dumps(in_memory)
+
+
+def test_values_that_are_spelled_differently_at_prediction_are_named():
+    rng = np.random.default_rng(0)
+    member = rng.uniform(size=4000) < 0.5
+    p = rng.uniform(0.2, 0.6, 4000)
+    y = rng.uniform(size=4000) < p * np.where(member, 1.5, 0.5)
+    fitted = MBCTCalibrator("p", **QUICK).fit({"p": p, "member": member}, y)
+    spelled = {"p": p, "member": np.where(member, "Yes", "No")}
+    with pytest.warns(MBCTWarning) as caught:
+        fitted.calibrate(spelled)
+    (message,) = (str(each.message) for each in caught)
+    assert caught[0].filename == __file__
+    assert message.startswith("100% of the rows have a value of 'member' that training has not met (")
+    assert "'Yes'" in message
+    assert "known are 'false', 'true'" in message or "known are 'true', 'false'" in message
+    fitted.calibrate({"p": p[:1], "member": ["Yes"]})
+    fitted.calibrate({"p": p, "member": np.where(np.arange(4000) % 3 == 0, None, member)})

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from mbct.calibrators.suspicions import describe_unfit, unfit_in_engine, warn
 from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns
 from mbct.data.rows import require
@@ -39,6 +40,11 @@ def fit_source(
     columns = [name for name in source.names if name not in (y, *named)]
     score = Columns(dict.fromkeys(columns), 0).name_of(calibrator.score_column)
     require(source, [score, *(name for name in named if name is not None)])
+    names = calibrator.feature_columns(Columns(dict.fromkeys(columns), 0), score)
+    if calibrator.preset != "paper":
+        unfit = unfit_in_engine(source, names)
+        warn(describe_unfit(unfit, kept=calibrator.features is not None), stacklevel=3)
+        names = [name for name in names if calibrator.features is not None or name not in unfit]
     config = calibrator.config(blocks)
     growth = config.preset.growth
     closed_form = isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not blocks.given
@@ -48,7 +54,7 @@ def fit_source(
             score_column=score,
             label=y,
             weight=sample_weight,
-            features=calibrator.feature_columns(Columns(dict.fromkeys(columns), 0), score),
+            features=names,
             categorical=calibrator.categorical,
             options=config.preset.binning,
             strategy=calibrator.strategy,

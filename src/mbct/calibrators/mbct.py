@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
-from mbct.calibrators.suspicions import suspicions, warn
+from mbct.calibrators.suspicions import describe_unfit, suspicions, unfit_columns, unseen_values, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.dependence import find_dependence
@@ -345,10 +345,18 @@ class MBCTCalibrator(Calibrator):
             suggestion = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
             if suggestion is not None:
                 warnings.warn(suggestion, MBCTWarning, stacklevel=4)
+        data = self.without_unfit(data, stacklevel=4)
         warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=4)
         bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(cells, bins, config, advance))
+
+    def without_unfit(self, data: TrainingData, stacklevel: int) -> TrainingData:
+        """The rows without identifiers and dates, which are no features unless they are named; said in a warning."""
+        chosen = self.feature_columns(data.columns, data.score)
+        unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
+        warn(describe_unfit(unfit, kept=self.features is not None), stacklevel + 1)
+        return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
 
     def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
         """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
@@ -435,7 +443,9 @@ class MBCTCalibrator(Calibrator):
         return int(self.n_threads)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
-        return self.model_.calibrate_codes(encode(columns, self.model_.bins, y_prob), y_prob, self._threads())
+        codes = encode(columns, self.model_.bins, y_prob)
+        warn(unseen_values(self.model_, columns, codes), stacklevel=4)
+        return self.model_.calibrate_codes(codes, y_prob, self._threads())
 
     def _state(self) -> dict[str, Any]:
         return {

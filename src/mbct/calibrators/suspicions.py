@@ -3,12 +3,16 @@
 import warnings
 from collections.abc import Iterator, Sequence
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.calibrators.inputs import TrainingData
-from mbct.data.checks import find_dates, find_identifiers, find_leaks
-from mbct.data.columns import Columns
+from mbct.data.checks import find_dates, find_identifiers, find_leaks, identifier_reason
+from mbct.data.columns import Columns, read_columns
+from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning
+from mbct.model.bins import CategoryBins, CodeMatrix
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.ranking import auc_of_atoms
 from mbct.validation import FloatArray
@@ -19,6 +23,11 @@ _WRONG_WAY = 4.0
 """Standard errors by which an AUC must lie below one half."""
 _MOST_ROWS = 200_000
 """Rows that are looked at."""
+_ROWS = " rows"
+_FEWEST_SCORED = 20
+"""Rows to score below which unseen values are no sign of another spelling."""
+_TEXTS_READ = 1_000
+"""Distinct texts that are tried as dates."""
 _LEAP, _TOO_GOOD = 0.2, 0.95
 """A calibrated AUC above 0.95 that exceeds the base's by 0.2 is too good to be true."""
 
@@ -31,15 +40,41 @@ def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:
 
 def unfit_columns(columns: Columns) -> dict[str, str]:
     """Identifiers and dates among the columns, each with the reason why it is no feature."""
-    some = _some(columns)
-    return {found.column: found.reason for found in (*find_identifiers(some), *find_dates(some))}
+    return {found.column: found.reason for found in (*find_identifiers(columns), *find_dates(columns))}
+
+
+def unfit_in_engine(source: LazySource, names: Sequence[str]) -> dict[str, str]:
+    """:func:`unfit_columns` of rows that stay in their engine: one query for the counts, one for each text."""
+    schema = source.frame.collect_schema()
+    texts = [name for name in names if schema[name] == nw.String]
+    temporal = [name for name in names if isinstance(schema[name], nw.Date | nw.Datetime)]
+    counted = [name for name in names if schema[name].is_integer() or name in texts]
+    distinct = (nw.col(name).n_unique().alias(name) for name in counted)
+    counts = source.engine.collect(source.frame.select(nw.len().alias(_ROWS), *distinct))
+    n_rows = int(counts.get_column(_ROWS)[0])
+    reasons = {
+        name: identifier_reason(int(counts.get_column(name)[0]), n_rows, integer=name not in texts) for name in counted
+    }
+    found = {name: reason for name, reason in reasons.items() if reason is not None}
+    for name in (*temporal, *(name for name in texts if name not in found)):
+        some = source.engine.collect(source.frame.select(name).unique().head(_TEXTS_READ))
+        found |= {each.column: each.reason for each in find_dates(read_columns(some.to_native()))}
+    return found
+
+
+def describe_unfit(unfit: dict[str, str], *, kept: bool) -> list[str]:
+    """One message about identifiers and dates, where there are any; ``kept`` where the user asked for them."""
+    if not unfit:
+        return []
+    listed = ", ".join(f"{name} ({reason})" for name, reason in unfit.items())
+    return [f"kept as features=[…] asks: {listed}" if kept else f"left out, features=[…] would keep them: {listed}"]
 
 
 def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
     """What looks wrong about rows to fit on: leaks, decisions instead of scores, swapped labels, too few rows."""
     rows = _drawn(len(data.y_true))
     y_true, y_prob, weight = data.y_true[rows], data.y_prob[rows], data.weight[rows]
-    chosen = Columns({name: data.columns.column(name)[rows] for name in features}, len(rows))
+    chosen = data.columns.only(features).take(rows)
     leaks = find_leaks(chosen, y_true, y_prob=y_prob, weight=weight) if features else ()
     if leaks:
         listed = ", ".join(map(str, leaks))
@@ -55,6 +90,23 @@ def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
     n_rows = int(np.sum(data.weight > 0))
     if min(positives, n_rows - positives) < _FEWEST:
         yield f"too few rows to tell: {n_rows:,}, {positives:,} positives; add rows before you trust a calibration"
+
+
+def unseen_values(model: CalibrationEnsemble, columns: Columns, codes: CodeMatrix) -> Iterator[str]:
+    """Columns that the trees split by and most of whose values at prediction training has not met."""
+    if len(codes) < _FEWEST_SCORED:
+        return
+    used = {int(j) for tree in model.trees for j in np.unique(tree.feature) if j >= 0}
+    for j in sorted(used):
+        feature = model.bins[j]
+        unseen = np.flatnonzero(codes[:, j] == feature.unseen)
+        if isinstance(feature, CategoryBins) and len(unseen) > 0.5 * len(codes):
+            values = dict.fromkeys(columns.numpy(feature.name)[unseen[:1000]].tolist())
+            given, known = (", ".join(map(repr, list(some)[:3])) for some in (values, feature.values))
+            yield (
+                f"{len(unseen) / len(codes):.0%} of the rows have a value of {feature.name!r} that training has not "
+                f"met ({given}; known are {known}): are they spelled differently?"
+            )
 
 
 def too_good(auc: float, base_auc: float) -> bool:
@@ -77,8 +129,3 @@ def _drawn(n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     if n_rows <= _MOST_ROWS:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(0).permutation(n_rows)[:_MOST_ROWS])
-
-
-def _some(columns: Columns) -> Columns:
-    """Neighbouring rows are as good as any to see identifiers and dates by; all of them where they are few."""
-    return columns if columns.n_rows <= _MOST_ROWS else columns.take(_drawn(columns.n_rows))

@@ -69,6 +69,10 @@ class Columns:
         """The rows whose numbers are given, in that order."""
         return Columns({name: column[rows] for name, column in self.by_name.items()}, len(rows))
 
+    def only(self, names: Iterable[str]) -> "Columns":
+        """The columns ``names``, in that order."""
+        return Columns({name: self.column(name) for name in names}, self.n_rows)
+
     def without(self, *names: str) -> "Columns":
         """The same columns but for ``names``."""
         return Columns({k: v for k, v in self.by_name.items() if k not in names}, self.n_rows)

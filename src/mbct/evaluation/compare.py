@@ -14,7 +14,7 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
-from mbct.calibrators.suspicions import suspicions, too_good, warn
+from mbct.calibrators.suspicions import describe_unfit, suspicions, too_good, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
@@ -98,7 +98,8 @@ def compare(
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
     splits = make_splits(data, cv, random_state)
-    warn(suspicions(data, [name for name in data.columns.names if name != data.score]), stacklevel=2)
+    others = data.columns.without(data.score)
+    warn([*describe_unfit(unfit_columns(others), kept=False), *suspicions(data, others.names)], stacklevel=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MBCTWarning)  # what is said of the rows is said once, not by every fit
         results, failures = _run(data, calibrators, splits)

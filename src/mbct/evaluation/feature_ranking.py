@@ -113,6 +113,7 @@ def rank_features(
         n_threads=n_threads,
     )
     config = calibrator.config(blocks)
+    data = calibrator.without_unfit(data, stacklevel=2)
     warn(suspicions(data, calibrator.feature_columns(data.columns, data.score)), stacklevel=2)
     bins, cells = calibrator.binned_cells(data, config)
     ordered = tuple(feature.ordered for feature in bins)
