@@ -16,6 +16,9 @@ from mbct.data import aggregate, fit_bins, score
 from mbct.training.binning import BinningOptions
 from mbct.training.cells import Cells
 
+# Dates and identifiers are features here because the test names them.
+pytestmark = pytest.mark.filterwarnings("ignore::mbct.errors.MBCTWarning")
+
 Open = Callable[[Path], Any]
 CATEGORICAL = ["hour", "half", "price"]
 FEATURES = ["site", "x", "single", "hour", "flag", "day", "moment", "half", "price"]

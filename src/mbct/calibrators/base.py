@@ -208,7 +208,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.classifier_tags.poor_score = True  # how well classes are told apart is the base's affair
+        tags.classifier_tags.poor_score = True  # how well classes are separated is up to the base
         tags.input_tags.string = self.feature_aware
         return tags
 

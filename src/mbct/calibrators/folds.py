@@ -144,7 +144,7 @@ class JoinedRows:
     def __len__(self) -> int:
         return len(self.label)
 
-    def copies(self, label: FloatArray, log_odds: FloatArray) -> Duplicates:
+    def duplicates(self, label: FloatArray, log_odds: FloatArray) -> Duplicates:
         """Duplicates in the groups, as any label of two values and its log-odds show them."""
         score = np.empty(int(self.group.max()) + 1)
         score[self.group] = log_odds

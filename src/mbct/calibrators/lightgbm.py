@@ -68,7 +68,7 @@ class LightGBMCalibrator(Calibrator):
     the model is then fitted on all rows. Where no tree lowers that loss, or a part would have fewer than two rows of
     a class, the base is left as it is. Equal rows are joined, so a weight of k is k copies, and what LightGBM limits by
     counts of rows (``min_child_samples``) is scaled to the number of joined rows. Where rows seem to be repeated, not
-    met again, the choice falls on all copies of a row at once.
+    met again, duplicates of a row are held out together.
     """
 
     method = "lightgbm"
@@ -192,8 +192,8 @@ class LightGBMCalibrator(Calibrator):
 
 
 def _rows_counted(rows: JoinedRows) -> float:
-    """How many rows there are: their weight, less what are only copies."""
-    return float(np.sum(rows.weight)) / max(rows.copies(rows.label, rows.matrix[:, 0]).per_row, 1.0)
+    """How many rows there are: their weight, less duplicates."""
+    return float(np.sum(rows.weight)) / max(rows.duplicates(rows.label, rows.matrix[:, 0]).per_row, 1.0)
 
 
 def _lightgbm() -> Any:

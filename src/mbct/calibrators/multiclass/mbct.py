@@ -31,7 +31,7 @@ Coupling = Literal["joint", "one-vs-rest"]
 
 
 class MulticlassCalibrator(ManyScores):
-    """Multiple boosting calibration trees for many classes, grown honestly with cross-fitted splits.
+    """Multiple boosting calibration trees for many classes, validated on held-out rows.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class MulticlassCalibrator(ManyScores):
         given = {"max_trees": self.max_trees, "n_folds": self.n_folds, "rate": self.learning_rate}
         chosen = preset("default", {**given, "seed": self.random_state})
         if not isinstance(chosen.growth, BoostingOptions):
-            raise TypeError("the default preset grows honestly")
+            raise TypeError("the default preset grows cross-fitted trees")
         self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             joint = self._joint_rows(rows, code, weight, chosen.growth)
@@ -210,7 +210,7 @@ def _duplicates(joined: JoinedRows, log_score: FloatArray) -> Duplicates:
     """By how often the likeliest class is the right one."""
     likeliest = log_score.argmax(axis=1)
     right = (joined.label == likeliest).astype(np.float64)
-    return joined.copies(right, logit(softmax(log_score).max(axis=1)))
+    return joined.duplicates(right, logit(softmax(log_score).max(axis=1)))
 
 
 def _fold_parts(joined: JoinedRows, duplicates: Duplicates, options: BoostingOptions) -> CellParts:

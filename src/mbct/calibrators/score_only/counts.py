@@ -54,9 +54,9 @@ class ScoreCounts:
 
 
 def uniform_mass_starts(total: FloatArray, n_bins: int) -> npt.NDArray[np.intp]:
-    """Where each of up to ``n_bins`` bins of equal mass begins, for ordered values of weight ``total``.
+    """Where each of up to ``n_bins`` bins of equal weight begins, for ordered values of weight ``total``.
 
-    A value belongs to bin ⌊B·m/W⌋, m the mass up to its middle: equal values stay together and bins that
+    A value belongs to bin ⌊B·m/W⌋, m the weight up to its middle: equal values stay together and bins that
     would be empty vanish.
 
     >>> uniform_mass_starts(np.array([1.0, 1.0, 1.0, 9.0]), 3).tolist()
@@ -66,9 +66,9 @@ def uniform_mass_starts(total: FloatArray, n_bins: int) -> npt.NDArray[np.intp]:
     return starts_of_middles(cumulative - 0.5 * total, float(cumulative[-1]), n_bins)
 
 
-def starts_of_middles(middle: FloatArray, mass: float, n_bins: int) -> npt.NDArray[np.intp]:
-    """:func:`uniform_mass_starts` where the mass up to the middle of each value is known."""
-    starts = np.searchsorted(middle, mass * np.arange(n_bins) / n_bins, side="left")
+def starts_of_middles(middle: FloatArray, weight: float, n_bins: int) -> npt.NDArray[np.intp]:
+    """:func:`uniform_mass_starts` where the weight up to the middle of each value is known."""
+    starts = np.searchsorted(middle, weight * np.arange(n_bins) / n_bins, side="left")
     starts = np.unique(np.concatenate([[0], starts]))
     return starts[starts < len(middle)]
 

@@ -27,7 +27,7 @@ def fit_logistic(features: FloatArray, counts: ScoreCounts, start: FloatArray, *
 
     Slopes are held at or above zero so that the map never turns the ranking: of all ways to set slopes to
     zero, the best one without a negative slope is taken. A feature that is constant beside an intercept cannot
-    be told from it and keeps its slope of ``start``.
+    be distinguished from it and keeps its slope of ``start``.
 
     >>> counts = ScoreCounts(np.array([0.3, 0.6]), np.array([25.0, 50.0]), np.array([100.0, 100.0]))
     >>> fit_logistic(np.log(counts.score / (1 - counts.score))[:, None], counts, np.array([1.0, 0.0])).round(4).tolist()
@@ -158,7 +158,7 @@ class TemperatureMap(ScoreMap):
 class TemperatureCalibrator(ScoreCalibrator):
     """Temperature scaling, σ(logit(p)/T), 0 < T ≤ 1000 (Guo et al. 2017).
 
-    It cannot move a score across one half, so it cannot mend a base whose mean is wrong.
+    It cannot move a score across one half, so it cannot correct a base whose mean is wrong.
     """
 
     method = "temperature"

@@ -159,13 +159,13 @@ def largest_values(
     rows: Rows, field: int, values: Segmentation, most: int
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
     """Group numbers with all but the ``most`` largest values joined, and the names of the groups."""
-    mass = np.bincount(rows.groups[field], rows.weight, len(values))
-    if np.sum(mass > 0) <= most + 1:
+    weight = np.bincount(rows.groups[field], rows.weight, len(values))
+    if np.sum(weight > 0) <= most + 1:
         return rows.groups[field], values.labels
-    largest = np.sort(np.argsort(-mass, kind="stable")[:most])
+    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
     number = np.full(len(values), most, dtype=np.int64)
     number[largest] = np.arange(most)
-    n_joined = int(np.sum(mass > 0)) - most
+    n_joined = int(np.sum(weight > 0)) - most
     return number[rows.groups[field]], (*(values.labels[code] for code in largest), f"{OTHER}: {n_joined:,} values")
 
 

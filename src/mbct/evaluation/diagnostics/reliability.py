@@ -64,7 +64,7 @@ HISTOGRAM_BARS = 40
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
-    """Bins by rising prediction: mean prediction, label rate, its interval and mass; beside them a histogram."""
+    """Bins by rising prediction: mean prediction, label rate, its interval and weight; beside them a histogram."""
 
     name: str
     mean_prediction: FloatArray
@@ -126,8 +126,8 @@ def compute_panels(
     check_count("max_panels", max_panels)
     values = read_one_column(by, "by")
     rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
-    mass = np.bincount(rows.groups[0], rows.weight, len(values))
-    largest = [code for code in np.argsort(-mass, kind="stable")[:max_panels] if mass[code] > 0]
+    weight = np.bincount(rows.groups[0], rows.weight, len(values))
+    largest = [code for code in np.argsort(-weight, kind="stable")[:max_panels] if weight[code] > 0]
     return tuple(
         reliability_of_rows(
             rows.take(rows.groups[0] == code), f"{values.name} = {values.labels[code]}", n_bins, confidence, None

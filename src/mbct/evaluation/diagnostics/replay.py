@@ -34,7 +34,7 @@ def replay_growth(
     tree = model.trees[number]
     node_of = np.zeros(len(y_prob), dtype=np.int32)
     loss = log_losses(model.apply_steps(y_prob, np.full(len(y_prob), tree.step[0])), y_true)
-    total, mass = float(np.sum(weight * loss)), float(weight.sum())
+    total, total_weight = float(np.sum(weight * loss)), float(weight.sum())
     depth = np.zeros(tree.n_nodes, dtype=np.int64)
     records = []
     for node in _in_order_of_growth(tree, model.bins.n_codes):
@@ -54,7 +54,7 @@ def replay_growth(
         size = float(weight[here].sum())
         shown = size if size > 0.0 else 1.0
         name = model.bins.names[feature]
-        losses = before / shown, after / shown, total / mass
+        losses = before / shown, after / shown, total / total_weight
         records.append(SplitRecord(number, node, int(depth[node]), name, size, len(children), *losses))
     return tuple(records)
 

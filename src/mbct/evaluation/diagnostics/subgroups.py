@@ -76,9 +76,9 @@ def bins_of_equal_mass(value: FloatArray, weight: FloatArray, n_bins: int) -> np
     [1, 0, 0, 1]
     """
     position = np.unique(value, return_inverse=True)[1]
-    mass = np.bincount(position, weight)
-    middle = np.cumsum(mass) - mass / 2.0
-    number = np.minimum((middle / mass.sum() * n_bins).astype(np.int64), n_bins - 1)
+    total = np.bincount(position, weight)
+    middle = np.cumsum(total) - total / 2.0
+    number = np.minimum((middle / total.sum() * n_bins).astype(np.int64), n_bins - 1)
     return np.unique(number, return_inverse=True)[1].astype(np.int64)[position]
 
 

@@ -247,9 +247,9 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
 def _largest(rows: Rows, field: int, values: Segmentation, most: int) -> list[tuple[str, npt.NDArray[np.bool_]]]:
     """Name and mask of the ``most`` largest values in the order of their names, and of the rest together."""
     codes = rows.groups[field]
-    mass = np.bincount(codes, rows.weight, len(values))
-    largest = np.sort(np.argsort(-mass, kind="stable")[:most])
-    shown = [(values.labels[code], codes == code) for code in largest if mass[code] > 0]
+    weight = np.bincount(codes, rows.weight, len(values))
+    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
+    shown = [(values.labels[code], codes == code) for code in largest if weight[code] > 0]
     rest = ~np.isin(codes, largest)
     return [*shown, (OTHER, rest)] if rest.any() else shown
 

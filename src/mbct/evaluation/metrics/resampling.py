@@ -104,11 +104,11 @@ class Resampling:
         """Basic bootstrap interval of a value whose replicates are known."""
         if self.confidence is None:
             return None
-        told = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
-        if not np.isfinite(value) or len(told) == 0:
+        finite = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
+        if not np.isfinite(value) or len(finite) == 0:
             return Interval(np.nan, np.nan, self.confidence, self.n_bootstrap)
         tail = (1.0 - self.confidence) / 2.0
-        low, high = np.quantile(told, [tail, 1.0 - tail])
+        low, high = np.quantile(finite, [tail, 1.0 - tail])
         lower, upper = np.clip([2.0 * value - high, 2.0 * value - low], lowest, highest)
         return Interval(float(lower), float(upper), self.confidence, self.n_bootstrap)
 

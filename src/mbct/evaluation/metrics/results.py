@@ -40,14 +40,14 @@ class Estimate(float):
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
-        said = [str(self.interval)] if self.interval is not None else []
+        texts = [str(self.interval)] if self.interval is not None else []
         if self.p_value is not None:
-            said.append(f"p = {self.p_value:.3g} if {self.null}")
-        return said
+            texts.append(f"p = {self.p_value:.3g} if {self.null}")
+        return texts
 
     def __str__(self) -> str:
-        said = "; ".join(self.notes())
-        return f"{self.value:.6g}" + (f" ({said})" if said else "")
+        texts = "; ".join(self.notes())
+        return f"{self.value:.6g}" + (f" ({texts})" if texts else "")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"

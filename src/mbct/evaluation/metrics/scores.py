@@ -122,7 +122,7 @@ def grouped_area(rows: Rows, field: int, n_groups: int) -> GroupedEstimate:
     """Grouped AUC over the ``field``-th column of groups; not a number where no group has both classes."""
     codes = rows.groups[field]
     area = auc_by_group(rows.y_prob, rows.y_true, rows.weight, codes, n_groups)
-    mass = np.bincount(codes, rows.weight, n_groups)
-    told = ~np.isnan(area)
-    value = float(np.average(area[told], weights=mass[told])) if told.any() else float("nan")
-    return GroupedEstimate(value, n_groups=int(told.sum()), used_share=float(mass[told].sum() / mass.sum()))
+    weight = np.bincount(codes, rows.weight, n_groups)
+    known = ~np.isnan(area)
+    value = float(np.average(area[known], weights=weight[known])) if known.any() else float("nan")
+    return GroupedEstimate(value, n_groups=int(known.sum()), used_share=float(weight[known].sum() / weight.sum()))
