@@ -64,10 +64,9 @@ def unfit_in_engine(source: LazySource, names: Sequence[str]) -> dict[str, str]:
 
 def describe_unfit(unfit: dict[str, str], *, kept: bool) -> list[str]:
     """One message about identifiers and dates, where there are any; ``kept`` where the user asked for them."""
-    if not unfit:
-        return []
+    what = "kept as features=[…] asks" if kept else "left out, features=[…] would keep them"
     listed = ", ".join(f"{name} ({reason})" for name, reason in unfit.items())
-    return [f"kept as features=[…] asks: {listed}" if kept else f"left out, features=[…] would keep them: {listed}"]
+    return [f"{what}: {listed}"] if unfit else []
 
 
 def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
-from mbct.calibrators.suspicions import describe_unfit, suspicions, too_good, unfit_columns, warn
+from mbct.calibrators.suspicions import suspicions, too_good, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
@@ -99,7 +99,11 @@ def compare(
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
     splits = make_splits(data, cv, random_state)
     others = data.columns.without(data.score)
-    warn([*describe_unfit(unfit_columns(others), kept=False), *suspicions(data, others.names)], stacklevel=2)
+    unfit = [f"{name} ({reason})" for name, reason in unfit_columns(others).items()]
+    left_out = (
+        [f"no features, mbct leaves them out, drop them for the other methods: {', '.join(unfit)}"] if unfit else []
+    )
+    warn([*left_out, *suspicions(data, others.names)], stacklevel=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MBCTWarning)  # what is said of the rows is said once, not by every fit
         results, failures = _run(data, calibrators, splits)
