@@ -7,9 +7,11 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mbct import MBCTCalibrator, MBCTWarning, compare, rank_features
+from builders import biased_clicks
+from mbct import MBCTCalibrator, MBCTWarning, compare, load_model, rank_features
 from mbct.calibrators.persistence import dumps
 from mbct.calibrators.suspicions import too_good
+from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 
 QUICK = {"max_trees": 4, "n_folds": 2}
 
@@ -156,3 +158,15 @@ def test_values_that_are_spelled_differently_at_prediction_are_named():
     assert "known are 'false', 'true'" in message or "known are 'true', 'false'" in message
     fitted.calibrate({"p": p[:1], "member": ["Yes"]})
     fitted.calibrate({"p": p, "member": np.where(np.arange(4000) % 3 == 0, None, member)})
+
+
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_rows_of_the_fit_are_known_again(preset, calibrated, tmp_path):
+    data, fresh = (biased_clicks(seed, 3000, calibrated=calibrated).frame for seed in (1, 2))
+    MBCTCalibrator("p", preset=preset).fit(data, "y").save(tmp_path / "model.json")
+    fitted = load_model(tmp_path / "model.json")
+    with pytest.warns(MBCTWarning, match="these are the 3,000 rows that the model was fitted on"):
+        calibrated_rows(fitted, data.sample(frac=1.0, random_state=0), "y")
+    calibrated_rows(fitted, fresh, "y")
+    calibrated_rows(fitted, data[:-1], "y")

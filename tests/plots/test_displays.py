@@ -39,7 +39,7 @@ def _quiet_figures() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def calibrator() -> MBCTCalibrator:
-    return MBCTCalibrator("p", preset="paper", min_bin_size=400).fit(X, DATA.y)
+    return MBCTCalibrator("p", preset="paper", min_bin_size=400).fit(biased_clicks(10, 6000).frame, "y")
 
 
 def test_reliability_draws_its_curves(calibrator: MBCTCalibrator) -> None:

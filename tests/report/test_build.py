@@ -20,6 +20,12 @@ from mbct.report import ReportSummary, build_report, write_report
 
 CHAPTERS = ("worst", "reliability", "fields", "metrics", "rules", "tree", "views", "pud", "excluded", "origin")
 
+# Small reports are about the rows of the fit, and one is about a leak.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:these are the .* rows that the model was fitted on"),
+    pytest.mark.filterwarnings("ignore:suspected leak"),
+]
+
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from mbct.data.columns import Columns, read_columns
 from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning
 from mbct.model.bins import CategoryBins, CodeMatrix
+from mbct.model.bounds import BinBounds
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.ranking import auc_of_atoms
@@ -23,6 +24,8 @@ _WRONG_WAY = 4.0
 """Standard errors by which an AUC must lie below one half."""
 _MOST_ROWS = 200_000
 """Rows that are looked at."""
+_SAME = 1e-8
+"""Relative difference of sums that rounding explains: models keep nine digits."""
 _ROWS = " rows"
 _FEWEST_SCORED = 20
 """Rows to score below which unseen values are no sign of another spelling."""
@@ -106,6 +109,23 @@ def unseen_values(model: CalibrationEnsemble, columns: Columns, codes: CodeMatri
                 f"{len(unseen) / len(codes):.0%} of the rows have a value of {feature.name!r} that training has not "
                 f"met ({given}; known are {known}): are they spelled differently?"
             )
+
+
+def fitting_rows(
+    model: CalibrationEnsemble, bounds: BinBounds, y_true: FloatArray, y_prob: FloatArray, weight: FloatArray
+) -> list[str]:
+    """A message where rows to evaluate on have the number, positives and sum of predictions of those of the fit.
+
+    These sums, of all rows before the first tree, are in every model file.
+    """
+    known = bounds.count[0], bounds.label[0], model.trees[0].pred[0] if model.trees else bounds.pred[0]
+    given = weight.sum(), np.sum(weight * y_true), np.sum(weight * y_prob)
+    if not np.allclose(given, known, rtol=_SAME, atol=0.0):
+        return []
+    return [
+        f"these are the {len(y_true):,} rows that the model was fitted on: they make it look better than it is; "
+        "evaluate on rows that it has not seen"
+    ]
 
 
 def too_good(auc: float, base_auc: float) -> bool:

@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import scores, take_labels, take_weights
+from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.suspicions import fitting_rows, warn
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import ParameterError
 from mbct.validation import FloatArray, same_length
@@ -67,4 +69,6 @@ def calibrated_rows(
     same_length(columns.n_rows, y=y_true)
     before = scores(columns, calibrator.score_column_, y_prob)[1]
     after = calibrator.calibrate_columns(columns, before)
+    if isinstance(calibrator, MBCTCalibrator):
+        warn(fitting_rows(calibrator.model_, calibrator.bounds_, y_true, before, weight), stacklevel=3)
     return CalibratedRows(columns, calibrator.score_column_, y_true, before, after, weight)
