@@ -20,6 +20,7 @@ from mbct.export.sql import to_sql
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.tree import CalibrationTree
+from mbct.serving.batch import BatchScorer
 from mbct.serving.row import RowScorer
 
 DAYS = [datetime.date(2024, 1, 31), datetime.date(2024, 2, 29)]
@@ -90,6 +91,7 @@ def test_every_runtime_gives_the_same_number(kind: str, tmp_path: Path) -> None:
     texts = json.loads(json.dumps([{"p": 0.3, "x": value} for value in values], default=str))
     score_row = RowScorer(model).score_row
     connection = duckdb.connect()
+    table = pa.table({"p": [0.3] * n, "x": pa.array(values)})
     found = {
         "pandas object": numbers(mbct.data.score(frame, model)),
         "pandas category": numbers(mbct.data.score(frame.assign(x=frame.x.astype("category")), model)),
@@ -102,6 +104,8 @@ def test_every_runtime_gives_the_same_number(kind: str, tmp_path: Path) -> None:
         "DuckDB": numbers(mbct.data.score(connection.sql("SELECT * FROM polars"), model).pl()),
         "SQL of DuckDB": numbers(connection.sql(to_sql(model, "duckdb", "select", table="polars")).pl()),
         "row": np.array([score_row({"p": 0.3, "x": value}) for value in values]),
+        "Arrow of the service": BatchScorer(model).score_arrow(table),
+        "rows of the service": BatchScorer(model).score_rows([{"p": 0.3, "x": value} for value in values]),
         "JSON": np.array([score_row(row) for row in texts]),
         "SQL of SQLite": scored_by_sqlite(model, values),
     }

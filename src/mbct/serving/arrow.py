@@ -83,22 +83,24 @@ class _Reader:
             return _floats(column)
         # Arrow hashes every known text on each call: worth it where there are at least as many rows.
         many = feature.n_values <= len(column)
-        if many and pa.types.is_string(column.type) and (known := self._text_of_code) is not None:
-            found = pc.index_in(column, value_set=known)
-            return Coded(pc.fill_null(found, feature.unseen).to_numpy(zero_copy_only=False))
+        by_text = feature.value_type in ("string", "boolean")
+        if many and by_text and pa.types.is_string(column.type) and (known := self._known_texts) is not None:
+            found = pc.fill_null(pc.index_in(column, value_set=known), len(known))
+            codes = np.array([*feature.code_of.values(), feature.unseen])
+            return Coded(codes[found.to_numpy(zero_copy_only=False)])
         return _dictionary(column)
 
     @cached_property
-    def _text_of_code(self) -> Any:
-        """The known texts in the order of their codes; null comes next, as the code of missing values does.
+    def _known_texts(self) -> Any:
+        """The known texts in all their spellings, and null, in the order of ``code_of``.
 
         None where one of them is no Unicode (half of a surrogate pair), which Arrow cannot hold.
         """
         import pyarrow as pa
 
-        known = () if isinstance(self._feature, NumberBins) else self._feature.values
+        known = () if isinstance(self._feature, NumberBins) else self._feature.code_of
         try:
-            return pa.array([*known, None], pa.string())
+            return pa.array(list(known), pa.string())
         except UnicodeEncodeError:
             return None
 
