@@ -43,7 +43,7 @@ test: $(VENV)/.test  ## set everything up and run every check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench  ## set up the peers and measure speed and memory, into docs/benchmarks.md
 	$(BIN)/python benchmarks/speed.py

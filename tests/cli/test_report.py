@@ -30,3 +30,13 @@ def test_bad_input(folder: Path, tmp_path: Path):
     assert done.code == 2
     assert "no column 'x'" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_page_and_a_score_that_is_none(folder: Path, tmp_path: Path):
+    arguments = ["report", folder / "isotonic.json", folder / "clicks.parquet"]
+    refused = mbct(*arguments, "-o", "report.pdf", cwd=tmp_path)
+    assert refused.code == 2
+    assert "report.pdf must end in .html" in refused.err
+    wrong = mbct(*arguments, "--score", "age", "-o", "report.html", cwd=tmp_path)
+    assert "score 'age' lies outside [0, 1]" in wrong.err
+    assert list(tmp_path.iterdir()) == []

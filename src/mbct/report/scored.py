@@ -19,7 +19,7 @@ from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrat
 from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.metrics.segments import Segmentation, segment
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.validation import FloatArray, same_length
+from mbct.validation import FloatArray, as_probabilities, same_length
 
 MOST_NUMBERS = 20
 """A column of numbers with more distinct values is cut into deciles."""
@@ -90,7 +90,7 @@ def score_rows(
     kept, exclusions = _usable(columns, labels, name, sample_weight)
     calibrator.encode_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
-    other = None if score_column is None else columns.numpy(name)
+    other = None if score_column is None else as_probabilities(columns.numpy(name), f"score {name!r}")
     rows = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
     if name != rows.score:
         rows = _without(rows, name)
