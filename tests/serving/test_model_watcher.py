@@ -35,7 +35,9 @@ def damaged_models(content):
     def set_leaf_value(model, value):
         model["trees"][0]["leaf_value"][0] = value
 
-    inner = next(i for i, kids in enumerate(good["state"]["model"]["trees"][0]["children"]) if kids)
+    trees = good["state"]["model"]["trees"]
+    # A tree with a split, and one of its inner nodes.
+    t, inner = next((t, i) for t, tree in enumerate(trees) for i, kids in enumerate(tree["children"]) if kids)
     return {
         "empty": (b"", "damaged"),
         "cut short": (content[: len(content) // 2], "damaged"),
@@ -47,11 +49,11 @@ def damaged_models(content):
         "edges fall": (changed(lambda m: m["features"][0]["edges"].reverse()), "numbers that rise"),
         "name twice": (changed(lambda m: m["features"].append(m["features"][1])), "do not repeat"),
         "child before parent": (
-            changed(lambda m: m["trees"][0]["children"][inner][0].__setitem__(0, 0)),
+            changed(lambda m: m["trees"][t]["children"][inner][0].__setitem__(0, 0)),
             "a later node",
         ),
-        "no children": (changed(lambda m: m["trees"][0]["children"].__setitem__(inner, None)), "if and only if"),
-        "feature beyond": (changed(lambda m: m["trees"][0]["feature"].__setitem__(inner, 99)), "damaged"),
+        "no children": (changed(lambda m: m["trees"][t]["children"].__setitem__(inner, None)), "if and only if"),
+        "feature beyond": (changed(lambda m: m["trees"][t]["feature"].__setitem__(inner, 99)), "damaged"),
         "score is a word": (changed(lambda m: m["features"][0].update(kind="category", values=[], type="string")), ""),
         "link": (changed(lambda m: m.update(link="cubic")), "cubic"),
     }
