@@ -27,6 +27,10 @@ RankPreservation = Literal["free", "within-bin", "preserve"]
 ModelSize = Literal["auto", "full", "compact"]
 
 
+_SYNTHETIC_SHARE, _MOST_SYNTHETIC = 3, 400_000
+"""Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks, and at most."""
+
+
 @dataclass(frozen=True)
 class Constraints:
     """What the model must satisfy beside being accurate.
@@ -145,6 +149,10 @@ def distill_ensemble(
     options = _distillation(model, model_size, spare_trees)
     if options is None:
         return model.trees, 1.0
+    if cells.block is not None:
+        # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.
+        wanted = min(_SYNTHETIC_SHARE * len(cells), _MOST_SYNTHETIC)
+        options = replace(options, enough_cells=max(options.enough_cells, wanted))
     kept = model.offsets
     if model_size == "compact":
         most = options.stages[-1]
