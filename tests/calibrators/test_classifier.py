@@ -30,6 +30,7 @@ from mbct.calibrators.classifier import BASE_SCORE
 from mbct.errors import DataError, ParameterError
 
 
+@pytest.mark.filterwarnings("ignore::mbct.errors.MBCTWarning")
 @parametrize_with_checks(
     [
         CalibratedClassifier(LogisticRegression()),

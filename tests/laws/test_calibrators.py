@@ -15,6 +15,9 @@ from mbct.calibrators.persistence import dumps, load_model, loads
 from mbct.calibrators.score_only.score_map import ScoreCalibrator
 from mbct.errors import DataError
 
+# Some laws are about a handful of rows.
+pytestmark = pytest.mark.filterwarnings("ignore:too few rows to tell")
+
 EXTREMES = np.array([0.0, 5e-324, 1e-300, 1e-12, 1e-9, 0.5, 1.0 - 1e-9, 1.0 - 1e-16, 1.0])
 
 SMALL_SAMPLE_SETTINGS = {

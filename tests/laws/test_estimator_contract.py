@@ -9,6 +9,9 @@ from mbct.calibrators import available, calibrator_class, make
 from mbct.calibrators.persistence import dumps, load_model, loads
 from mbct.errors import DataError
 
+# The checks of scikit-learn feed a handful of rows.
+pytestmark = pytest.mark.filterwarnings("ignore::mbct.errors.MBCTWarning")
+
 QUICK = {
     "mbct": {"max_trees": 6, "n_folds": 2},
     "mbct-multiclass": {"max_trees": 6, "n_folds": 2},
