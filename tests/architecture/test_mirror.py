@@ -20,6 +20,8 @@ OF_SEVERAL = {
     "cli/test_serving.py": "publish, rollback and serve together",
     "data/test_agreement.py": "the same cells from every engine",
     "data/test_guide.py": "the guide on engines",
+    "data/test_raw_errors.py": "what every way of reading raw values refuses",
+    "data/test_spellings.py": "one spelling of a value wherever it is read",
     "evaluation/diagnostics/test_diagnostics.py": "what all diagnostics share",
     "evaluation/metrics/test_docs.py": "the page on metrics",
     "evaluation/metrics/test_imports.py": "what metrics load",

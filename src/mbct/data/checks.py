@@ -95,7 +95,7 @@ def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
 def find_leaks(
     columns: Columns, y_true: FloatArray, *, y_prob: FloatArray | None = None, weight: FloatArray | None = None
 ) -> tuple[SuspectColumn, ...]:
-    """Columns that alone separate the labels, judged on held-out rows: recorded after the outcome, or a copy of it.
+    """Columns that alone separate the labels, by held-out rows: recorded after the outcome, or a copy of it.
 
     Label rates by value, or by interval of a number, are learnt on one half of the rows and evaluated on the other: an
     AUC above 0.95, or rates of 0 and 1 that hold for most positives and most negatives, betray a leak. Where

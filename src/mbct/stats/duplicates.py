@@ -1,6 +1,6 @@
 """Duplicates: whether cells hold many rows, or a few rows many times over, by weights or by repetition.
 
-What was learnt from some rows is judged on others, and a copy of a row that was learnt from judges nothing. Weights do
+What was fitted on some rows is evaluated on others, which must hold no copy of a row that was fitted on. Weights do
 not say which they are: 10 may stand for ten rows of a table of counts, or for one row that matters ten times. Two
 things tell. Where all rows of a class weigh the same, every mass is a multiple of it. And labels: rows of one cell that
 are independent differ as often as their rate r says, so that over cells
