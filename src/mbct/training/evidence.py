@@ -28,7 +28,7 @@ LEAST_PROGRESS = 1e-8
 """Fall of the mean held-out loss that counts as progress of boosting."""
 LEAST_OFFSET_PROGRESS = 1e-7
 """Fall of the mean held-out loss for which another pass over the offsets is worth its time."""
-SIGNIFICANT_LINE = 3.5
+SIGNIFICANT_LINE = 4.0
 """Block standard errors that the scale of a shift or a slope must reach for it to be kept."""
 SIGNIFICANT_BESIDE_TREES = 2.0
 """The same of a shift beside trees that were kept: that the base is off is no longer in doubt then."""
