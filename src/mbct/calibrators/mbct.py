@@ -1,55 +1,35 @@
 """MBCT as a scikit-learn estimator."""
 
-import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mbct.calibrators.base import Calibrator
 from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
-from mbct.calibrators.suspicions import describe_unfit, suspicions, unfit_columns, unseen_values, warn
-from mbct.data.blocks import BlockColumns, BlockSize
+from mbct.calibrators.mbct_parameters import MBCTParameters
+from mbct.calibrators.suspicions import suspicions, unseen_values, warn
+from mbct.data.blocks import BlockSize
 from mbct.data.columns import Columns
 from mbct.data.dependence import find_dependence
-from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.data.memory import Categorical, encode
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
-from mbct.errors import DataError, MBCTWarning, ParameterError
+from mbct.errors import MBCTWarning
 from mbct.model.bins import FeatureBins
 from mbct.model.bounds import bin_of
 from mbct.model.file_check import number, read_bounds, read_ensemble, read_trace
 from mbct.model.importance import feature_shares
 from mbct.model.rules import Rule
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.training.cells import Cells, Level, build_cells
-from mbct.training.default import Constraints
-from mbct.training.paper.trainer import PaperOptions
-from mbct.training.presets import preset
-from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells
+from mbct.training.cells import Cells
+from mbct.training.trainer import TrainingResult, train_cells
 from mbct.validation import FloatArray
 
-_OVERRIDES = (
-    "max_trees",
-    "max_depth",
-    "min_bin_size",
-    "loss",
-    "numeric_bins",
-    "score_bins",
-    "score_binning",
-    "min_category_rows",
-    "n_folds",
-    "max_relative_error",
-    "validate",
-)
-"""Parameters handed to the preset under their own names."""
 
-
-class MBCTCalibrator(Calibrator):
+class MBCTCalibrator(MBCTParameters):
     """Multiple boosting calibration trees: rows that share a bias pattern share a multiplier.
 
     Parameters
@@ -347,51 +327,9 @@ class MBCTCalibrator(Calibrator):
                 warnings.warn(suggestion, MBCTWarning, stacklevel=4)
         data = self.without_unfit(data, stacklevel=4)
         warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=4)
-        bins, cells = self.binned_cells(self._unsampled(data) if self.preset == "paper" else data, config)
+        bins, cells = self.binned_cells(self.unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(cells, bins, config, advance))
-
-    def without_unfit(self, data: TrainingData, stacklevel: int) -> TrainingData:
-        """The rows without identifiers and dates, which are no features unless they are named; said in a warning."""
-        chosen = self.feature_columns(data.columns, data.score)
-        unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
-        warn(describe_unfit(unfit, kept=self.features is not None), stacklevel + 1)
-        return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
-
-    def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
-        """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
-        blocks = self.block_columns() if blocks is None else blocks
-        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # it checks the strings
-        options = replace(blocks.options, keep_all=self.features is not None)
-        resolved = preset(self.preset, self._overrides())
-        return TrainingConfig(resolved, constraints, options, self.alpha, self._threads())
-
-    def block_columns(self, time: Any = None, groups: Any = None) -> BlockColumns:
-        """Which rows belong together: as given to ``fit``, else as the parameters say."""
-        return BlockColumns(
-            self.time if time is None else time,
-            self.groups if groups is None else groups,
-            self.block,
-            self.gap,
-            self.half_life,
-        )
-
-    def binned_cells(self, data: TrainingData, config: TrainingConfig) -> tuple[FeatureBins, Cells]:
-        """Bins of the columns, and the rows joined by their codes."""
-        data = data.counted()
-        weight = None if np.all(data.weight == 1.0) else data.weight
-        names = self.feature_columns(data.columns, data.score)
-        binning = config.preset.binning
-        bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, binning)
-        codes = encode(data.columns, bins, data.y_prob)
-        level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
-        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
-
-    def _unsampled(self, data: TrainingData) -> TrainingData:
-        """Rows for the paper's trees: a kept negative stands for those that were left out."""
-        if self.negative_sampling_rate == 1.0:
-            return data
-        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
     def _keep(self, result: TrainingResult) -> None:
         """Take over what training has found."""
@@ -412,40 +350,10 @@ class MBCTCalibrator(Calibrator):
             )
             warnings.warn(f"{kept if self.features is not None else left_out}: {named}", MBCTWarning, stacklevel=4)
 
-    def _overrides(self) -> dict[str, Any]:
-        if not 0.0 < self.alpha < 1.0:
-            raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
-        overrides = {name: getattr(self, name) for name in _OVERRIDES}
-        if self.preset == "paper":
-            if self.rank_preservation != "free":
-                value = self.rank_preservation
-                raise ParameterError(f"rank_preservation={value!r} has no meaning with preset='paper'; leave it out")
-            return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
-        return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
-
-    def feature_columns(self, columns: Columns, score_column: str) -> list[str]:
-        """Names of the columns that trees may split by."""
-        if self.features is None:
-            return [name for name in columns.names if name != score_column]
-        if isinstance(self.features, str):
-            raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
-        names = [columns.name_of(name) for name in self.features]
-        if len(set(names)) < len(names):
-            raise DataError(f"features names a column twice: {names}")
-        columns.require(names)
-        return [name for name in names if name != score_column]
-
-    def _threads(self) -> int:
-        if self.n_threads is None:
-            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        if self.n_threads < 1:
-            raise ParameterError(f"n_threads={self.n_threads!r} must be at least 1, or None for all processors")
-        return int(self.n_threads)
-
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         codes = encode(columns, self.model_.bins, y_prob)
         warn(unseen_values(self.model_, columns, codes), stacklevel=4)
-        return self.model_.calibrate_codes(codes, y_prob, self._threads())
+        return self.model_.calibrate_codes(codes, y_prob, self.threads())
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,130 @@
+"""What the parameters of MBCT mean: checked, resolved to a configuration, and applied to the columns of a fit."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mbct.calibrators.base import Calibrator
+from mbct.calibrators.inputs import TrainingData
+from mbct.calibrators.suspicions import describe_unfit, unfit_columns, warn
+from mbct.data.blocks import BlockColumns, BlockSize
+from mbct.data.columns import Columns
+from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.errors import DataError, ParameterError
+from mbct.model.bins import FeatureBins
+from mbct.training.cells import Cells, Level, build_cells
+from mbct.training.default import Constraints
+from mbct.training.paper.trainer import PaperOptions
+from mbct.training.presets import preset
+from mbct.training.trainer import TrainingConfig
+
+_OVERRIDES = (
+    "max_trees",
+    "max_depth",
+    "min_bin_size",
+    "loss",
+    "numeric_bins",
+    "score_bins",
+    "score_binning",
+    "min_category_rows",
+    "n_folds",
+    "max_relative_error",
+    "validate",
+)
+"""Parameters handed to the preset under their own names."""
+
+
+class MBCTParameters(Calibrator):
+    """Base of :class:`~mbct.calibrators.mbct.MBCTCalibrator`: its parameters, and what follows from them."""
+
+    features: Sequence[str | int] | None
+    preset: str
+    categorical: Categorical
+    model_size: str
+    rank_preservation: str
+    negative_sampling_rate: float
+    learning_rate: float | None
+    alpha: float
+    time: str | None
+    groups: str | None
+    block: BlockSize
+    gap: int
+    half_life: float | None
+    random_state: int
+    n_threads: int | None
+
+    def without_unfit(self, data: TrainingData, stacklevel: int) -> TrainingData:
+        """The rows without identifiers and dates, which are no features unless they are named; said in a warning."""
+        chosen = self.feature_columns(data.columns, data.score)
+        unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
+        warn(describe_unfit(unfit, kept=self.features is not None), stacklevel + 1)
+        return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
+
+    def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
+        """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
+        blocks = self.block_columns() if blocks is None else blocks
+        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # it checks the strings
+        options = replace(blocks.options, keep_all=self.features is not None)
+        resolved = preset(self.preset, self._overrides())
+        return TrainingConfig(resolved, constraints, options, self.alpha, self.threads())
+
+    def block_columns(self, time: Any = None, groups: Any = None) -> BlockColumns:
+        """Which rows belong together: as given to ``fit``, else as the parameters say."""
+        return BlockColumns(
+            self.time if time is None else time,
+            self.groups if groups is None else groups,
+            self.block,
+            self.gap,
+            self.half_life,
+        )
+
+    def binned_cells(self, data: TrainingData, config: TrainingConfig) -> tuple[FeatureBins, Cells]:
+        """Bins of the columns, and the rows joined by their codes."""
+        data = data.counted()
+        weight = None if np.all(data.weight == 1.0) else data.weight
+        names = self.feature_columns(data.columns, data.score)
+        binning = config.preset.binning
+        bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, binning)
+        codes = encode(data.columns, bins, data.y_prob)
+        level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
+        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
+
+    def unsampled(self, data: TrainingData) -> TrainingData:
+        """Rows for the paper's trees: a kept negative stands for those that were left out."""
+        if self.negative_sampling_rate == 1.0:
+            return data
+        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
+
+    def _overrides(self) -> dict[str, Any]:
+        if not 0.0 < self.alpha < 1.0:
+            raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
+        overrides = {name: getattr(self, name) for name in _OVERRIDES}
+        if self.preset == "paper":
+            if self.rank_preservation != "free":
+                value = self.rank_preservation
+                raise ParameterError(f"rank_preservation={value!r} has no meaning with preset='paper'; leave it out")
+            return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
+        return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
+
+    def feature_columns(self, columns: Columns, score_column: str) -> list[str]:
+        """Names of the columns that trees may split by."""
+        if self.features is None:
+            return [name for name in columns.names if name != score_column]
+        if isinstance(self.features, str):
+            raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
+        names = [columns.name_of(name) for name in self.features]
+        if len(set(names)) < len(names):
+            raise DataError(f"features names a column twice: {names}")
+        columns.require(names)
+        return [name for name in names if name != score_column]
+
+    def threads(self) -> int:
+        """Number of threads to use."""
+        if self.n_threads is None:
+            return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.n_threads < 1:
+            raise ParameterError(f"n_threads={self.n_threads!r} must be at least 1, or None for all processors")
+        return int(self.n_threads)
