@@ -2,6 +2,16 @@
 
 Every metric takes numpy, pandas and polars columns and returns a float that also knows its interval
 (``confidence=0.95``) and, where chance has a known law, its p-value. Names are loaded on first use.
+
+The keywords ``**resampling`` mean the same in every metric:
+
+- ``confidence`` (float or None, default None): level of the bootstrap interval; None computes none.
+- ``n_bootstrap`` (int, default 200): number of resamples.
+- ``seed`` (int, default 0): seed of everything random.
+- ``time`` (array or None, default None): dates, timestamps or numbers of days; whole days are resampled.
+- ``groups`` (array or None, default None): which rows belong together; whole groups are resampled.
+- ``n_null`` (int, default 0): number of simulated data sets behind the p-value, 0 for none. ``ecce``,
+  ``multicalibration_error`` and ``pcoc`` have a p-value in closed form instead; ``pud`` and the scores have none.
 """
 
 from typing import TYPE_CHECKING

@@ -13,7 +13,18 @@ _TITLES = {"ece": "ECE", "debiased_ece": "debiased ECE", "mvce": "MVCE (closed f
 class BinsDisplay:
     """A line a prediction: the metric for each number of bins.
 
-    ``curves`` are the computed results. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn on.
+    Parameters
+    ----------
+    curves : sequence of BinsCurve
+        Computed results, one a prediction.
+    colours : sequence of str, default=PALETTE
+        Colours, one a prediction, used in turn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, curves: Sequence[BinsCurve], *, colours: Sequence[str] = PALETTE):
@@ -31,7 +42,29 @@ class BinsDisplay:
         sample_weight: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute and draw; ``y_prob`` is one column, or a mapping of names to columns."""
+        """Compute and draw the metric of one prediction or several.
+
+        Parameters
+        ----------
+        y_true : array
+            Labels, 0 or 1.
+        y_prob : array, or mapping of names to arrays
+            Predicted probabilities; a mapping draws several in one diagram.
+        metric : "ece", "debiased_ece" or "mvce", default="ece"
+            Error to compute; MVCE in closed form.
+        n_bins : sequence of int, default=(5, 10, 15, 20, 32, 50, 75, 100, 150, 200)
+            Numbers of bins.
+        sample_weight : array, number or None, default=None
+            Weights of the rows; None counts each row once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : BinsDisplay
+            The display, drawn.
+
+        """
         return cls(compute_bins_curves(y_true, y_prob, metric=metric, n_bins=n_bins, sample_weight=sample_weight)).plot(
             ax
         )
@@ -49,14 +82,44 @@ class BinsDisplay:
         y_prob: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Before and after a fitted calibrator."""
+        """Compute and draw the metric before and after a fitted calibrator.
+
+        Parameters
+        ----------
+        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
+            A fitted calibrator and labelled rows.
+        metric : "ece", "debiased_ece" or "mvce", default="ece"
+            Error to compute; MVCE in closed form.
+        n_bins : sequence of int, default=(5, 10, 15, 20, 32, 50, 75, 100, 150, 200)
+            Numbers of bins.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : BinsDisplay
+            The display, drawn.
+
+        """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
         curves = compute_bins_curves(rows.y_true, named, metric=metric, n_bins=n_bins, sample_weight=rows.weight)
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``."""
+        """Draw on ``ax``.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : BinsDisplay
+            The display, drawn.
+
+        """
         ax = axes_for(ax, 6.0, 3.8)
         for i, curve in enumerate(self.curves):
             ax.plot(

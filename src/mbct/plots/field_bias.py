@@ -16,9 +16,22 @@ _LINE_HEIGHT = 0.3
 class FieldBiasDisplay:
     """Predicted over observed positives of each segment of one field, sorted; 1 is right.
 
-    ``fields`` holds the computed result of one field for each prediction compared. A filled mark is a bias beyond
-    chance after the correction for the number of segments. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was
-    drawn on.
+    A filled mark is a bias beyond chance after the correction for the number of segments.
+
+    Parameters
+    ----------
+    fields : sequence of FieldBias
+        Computed result of one field for each prediction.
+    names : sequence of str, default=("",)
+        Name of each prediction.
+    colours : sequence of str, default=PALETTE
+        Colours, one a prediction, used in turn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, fields: Sequence[FieldBias], *, names: Sequence[str] = ("",), colours: Sequence[str] = PALETTE):
@@ -41,7 +54,31 @@ class FieldBiasDisplay:
         sample_weight: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute and draw; of several columns in ``by`` that of the largest Field-ECE is drawn."""
+        """Compute and draw the biases of one prediction.
+
+        Parameters
+        ----------
+        y_true, y_prob : array
+            Labels (0 or 1) and predicted probabilities of the rows.
+        by : frame, mapping or array
+            Columns of segments; of several, that of the largest Field-ECE is drawn.
+        max_values : int, default=20
+            Values of a column that are segments of their own, largest first; the rest share one.
+        confidence : float, default=0.95
+            Level of the intervals.
+        correction : "holm" or "benjamini-hochberg", default="holm"
+            Correction of the p-values for the number of segments.
+        sample_weight : array, number or None, default=None
+            Weights of the rows; None counts each row once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : FieldBiasDisplay
+            The display, drawn.
+
+        """
         found = compute_field_bias(
             y_true,
             y_prob,
@@ -68,7 +105,29 @@ class FieldBiasDisplay:
         y_prob: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Before and after a fitted calibrator; ``by`` names a column, None takes that of the largest error before."""
+        """Compute and draw the biases before and after a fitted calibrator.
+
+        Parameters
+        ----------
+        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
+            A fitted calibrator and labelled rows.
+        by : str or None, default=None
+            Column of ``X``; None takes that of the largest Field-ECE before.
+        max_values : int, default=20
+            Values of a column that are segments of their own, largest first; the rest share one.
+        confidence : float, default=0.95
+            Level of the intervals.
+        correction : "holm" or "benjamini-hochberg", default="holm"
+            Correction of the p-values for the number of segments.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : FieldBiasDisplay
+            The display, drawn.
+
+        """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         before, after = (
             compute_field_bias(
@@ -86,7 +145,19 @@ class FieldBiasDisplay:
         return cls((before[0], same), names=("before", "after"), colours=(BEFORE, AFTER)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``: a line a segment, in the order of the first prediction's PCOC."""
+        """Draw on ``ax``: a line a segment, in the order of the first prediction's PCOC.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : FieldBiasDisplay
+            The display, drawn.
+
+        """
         order = [segment.segment for segment in self.fields[0].segments]
         ax = axes_for(ax, 6.4, 1.3 + _LINE_HEIGHT * len(order))
         every = [s for field in self.fields for s in field.segments]

@@ -12,7 +12,16 @@ from mbct.plots.style import AFTER, BEFORE, NEUTRAL, axes_for, tidy
 class FitTraceDisplay:
     """Splits one after another (preset "paper"), or the loss of each size of tree tried (preset "default").
 
-    ``trace`` is the fit's own record. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn on.
+    Parameters
+    ----------
+    trace : FitTrace
+        The fit's own record, ``trace_`` of the calibrator.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, trace: FitTrace):
@@ -20,14 +29,40 @@ class FitTraceDisplay:
 
     @classmethod
     def from_estimator(cls, calibrator: Any, *, ax: Any = None) -> Self:
-        """The trace of a fitted MBCT calibrator."""
+        """Draw the trace of a fitted MBCT calibrator.
+
+        Parameters
+        ----------
+        calibrator : MBCTCalibrator
+            A fitted calibrator.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : FitTraceDisplay
+            The display, drawn.
+
+        """
         trace = getattr(calibrator, "trace_", None)
         if not isinstance(trace, FitTrace):
             raise ParameterError(f"a fitted MBCTCalibrator is needed, got {type(calibrator).__name__}: it has no trace")
         return cls(trace).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``."""
+        """Draw on ``ax``.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : FitTraceDisplay
+            The display, drawn.
+
+        """
         ax = axes_for(ax, 6.8, 5.0 if self.trace.splits else 4.0)
         if self.trace.splits:
             self._draw_splits(ax)

@@ -23,8 +23,18 @@ DEFAULT_BINS = 10
 class PUDDisplay:
     """Mean prediction / label rate of the equal parts of each bin: near 1 where the rows of a bin share one bias.
 
-    ``strips`` are the computed results, one a method. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn
-    on.
+    Parameters
+    ----------
+    strips : sequence of SubgroupRatios
+        Computed results, one a method.
+    colours : sequence of str, default=PALETTE
+        Colours, one a method, used in turn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, strips: Sequence[SubgroupRatios], *, colours: Sequence[str] = PALETTE):
@@ -43,7 +53,31 @@ class PUDDisplay:
         sample_weight: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute and draw; ``y_prob`` and ``bins`` are columns, or mappings of the methods' names to columns."""
+        """Compute and draw the sub-groups of one method or several.
+
+        Parameters
+        ----------
+        y_true : array
+            Labels, 0 or 1.
+        y_prob : array, or mapping of names to arrays
+            Predicted probabilities, of one method or by its name.
+        bins : array, or mapping of names to arrays
+            Number of each row's bin, for all methods or by the method's name.
+        order : array or None, default=None
+            Numbers along which bins are cut, such as codes of a feature; None takes the prediction.
+        n_parts : int, default=4
+            Parts of equal weight that each bin is cut into.
+        sample_weight : array, number or None, default=None
+            Weights of the rows; None counts each row once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : PUDDisplay
+            The display, drawn.
+
+        """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         bins_of = bins if isinstance(bins, Mapping) else dict.fromkeys(named, bins)
         strips = [
@@ -76,8 +110,26 @@ class PUDDisplay:
     ) -> Self:
         """A fitted calibrator beside histogram binning of the same score, fitted on these rows.
 
-        The calibrator's bins hold rows that it moves by about the same factor. ``by`` names the column along which
-        bins are divided; None divides them by prediction.
+        The calibrator's bins hold rows that it moves by about the same factor.
+
+        Parameters
+        ----------
+        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
+            A fitted calibrator and labelled rows.
+        by : str or None, default=None
+            Column of ``X`` along which bins are cut; None cuts them by prediction.
+        n_bins : int, default=10
+            Number of bins of each method.
+        n_parts : int, default=4
+            Parts of equal weight that each bin is cut into.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : PUDDisplay
+            The display, drawn.
+
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
@@ -86,7 +138,19 @@ class PUDDisplay:
         return cls(strips, colours=(PALETTE[0], BEFORE)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``: a column of dots a bin, the methods one after the other."""
+        """Draw on ``ax``: a column of dots a bin, the methods one after the other.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : PUDDisplay
+            The display, drawn.
+
+        """
         n_bins = sum(len(strip.ratio) for strip in self.strips)
         ax = axes_for(ax, 1.6 + 0.34 * n_bins, 4.2)
         ratio_axis(ax, "y", *ratio_limits([strip.ratio for strip in self.strips], widest=10.0))

@@ -16,8 +16,20 @@ from mbct.validation import as_probabilities
 class ReliabilityDisplay:
     """Label rate against mean prediction over bins of equal mass; right predictions lie on the diagonal.
 
-    ``curves`` are the computed results. After :meth:`plot`, ``ax_``, ``histogram_ax_`` and ``figure_`` hold what was
-    drawn on.
+    Parameters
+    ----------
+    curves : sequence of ReliabilityCurve
+        Computed results, one a prediction.
+    colours : sequence of str, default=PALETTE
+        Colours, one a prediction, used in turn.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+    histogram_ax_ : matplotlib Axes or None
+        Where the histogram was drawn; None without one.
+
     """
 
     def __init__(self, curves: Sequence[ReliabilityCurve], *, colours: Sequence[str] = PALETTE):
@@ -36,7 +48,31 @@ class ReliabilityDisplay:
         ax: Any = None,
         histogram: bool = True,
     ) -> Self:
-        """Compute and draw; ``y_prob`` is one column, or a mapping of names to columns that share the diagram."""
+        """Compute and draw the diagram of one prediction or several.
+
+        Parameters
+        ----------
+        y_true : array
+            Labels, 0 or 1.
+        y_prob : array, or mapping of names to arrays
+            Predicted probabilities; a mapping draws several in one diagram.
+        n_bins : int, default=15
+            Number of bins of equal weight.
+        confidence : float, default=0.95
+            Level of the intervals.
+        sample_weight : array, number or None, default=None
+            Weights of the rows; None counts each row once.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        histogram : bool, default=True
+            Whether a histogram of the predictions is drawn below.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display, drawn.
+
+        """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         curves = _curves(y_true, named, n_bins, confidence, sample_weight)
         return cls(curves).plot(ax, histogram=histogram)
@@ -55,14 +91,56 @@ class ReliabilityDisplay:
         ax: Any = None,
         histogram: bool = True,
     ) -> Self:
-        """Predictions before and after a fitted calibrator."""
+        """Compute and draw the diagram before and after a fitted calibrator.
+
+        Parameters
+        ----------
+        calibrator : Calibrator
+            A fitted calibrator of one probability.
+        X : frame, mapping or array
+            Rows with the columns that the calibrator was fitted on.
+        y : str or array
+            Labels, or the name of their column in ``X``.
+        n_bins : int, default=15
+            Number of bins of equal weight.
+        confidence : float, default=0.95
+            Level of the intervals.
+        sample_weight : str, array, number or None, default=None
+            Weights of the rows, or the name of their column; None counts each row once.
+        y_prob : array or None, default=None
+            Prediction to calibrate; None takes the score column of ``X``.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        histogram : bool, default=True
+            Whether a histogram of the predictions is drawn below.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display, drawn.
+
+        """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
         curves = _curves(rows.y_true, named, n_bins, confidence, rows.weight)
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax, histogram=histogram)
 
     def plot(self, ax: Any = None, *, histogram: bool = True) -> Self:
-        """Draw on ``ax``; the histogram takes the lower part of it."""
+        """Draw on ``ax``; the histogram takes the lower part of it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+        histogram : bool, default=True
+            Whether a histogram of the predictions is drawn below.
+
+        Returns
+        -------
+        display : ReliabilityDisplay
+            The display, drawn.
+
+        """
         ax = axes_for(ax, 5.6, 6.2 if histogram else 5.4)
         highest = min(max(curve.highest for curve in self.curves) * 1.04, 1.02)
         ax.plot([0, highest], [0, highest], color=NEUTRAL, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
@@ -133,8 +211,18 @@ _COLUMNS = 3
 class SegmentReliabilityDisplay:
     """Small diagrams side by side, one a segment, largest first; each may hold several predictions.
 
-    ``curves`` maps the name of a prediction to its computed curves, one a panel. After :meth:`plot`, ``axes_`` and
-    ``figure_`` hold what was drawn on.
+    Parameters
+    ----------
+    curves : mapping of str to sequences of ReliabilityCurve
+        Computed curves of each prediction, one a panel.
+    colours : sequence of str, default=PALETTE
+        Colours, one a prediction, used in turn.
+
+    Attributes
+    ----------
+    axes_, figure_ : array of matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, curves: Mapping[str, Sequence[ReliabilityCurve]], *, colours: Sequence[str] = PALETTE):
@@ -154,7 +242,33 @@ class SegmentReliabilityDisplay:
         sample_weight: Any = None,
         axes: Any = None,
     ) -> Self:
-        """Compute and draw; ``by`` is the column of segments, ``y_prob`` a column or a mapping of names to columns."""
+        """Compute and draw a diagram for each segment.
+
+        Parameters
+        ----------
+        y_true : array
+            Labels, 0 or 1.
+        y_prob : array, or mapping of names to arrays
+            Predicted probabilities; a mapping draws several in one diagram.
+        by : array
+            Column whose values are the segments.
+        n_bins : int, default=8
+            Number of bins of equal weight in each panel.
+        max_panels : int, default=6
+            Segments that are drawn, largest first.
+        confidence : float, default=0.95
+            Level of the intervals.
+        sample_weight : array, number or None, default=None
+            Weights of the rows; None counts each row once.
+        axes : array of matplotlib Axes or None, default=None
+            At least as many as panels; None makes a new figure.
+
+        Returns
+        -------
+        display : SegmentReliabilityDisplay
+            The display, drawn.
+
+        """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         curves = {
             str(name): compute_panels(
@@ -185,7 +299,29 @@ class SegmentReliabilityDisplay:
         y_prob: Any = None,
         axes: Any = None,
     ) -> Self:
-        """Before and after a fitted calibrator; ``by`` names a column of ``X``."""
+        """Compute and draw a diagram for each segment, before and after a fitted calibrator.
+
+        Parameters
+        ----------
+        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
+            A fitted calibrator and labelled rows.
+        by : str
+            Column of ``X`` whose values are the segments.
+        n_bins : int, default=8
+            Number of bins of equal weight in each panel.
+        max_panels : int, default=6
+            Segments that are drawn, largest first.
+        confidence : float, default=0.95
+            Level of the intervals.
+        axes : array of matplotlib Axes or None, default=None
+            At least as many as panels; None makes a new figure.
+
+        Returns
+        -------
+        display : SegmentReliabilityDisplay
+            The display, drawn.
+
+        """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         curves = {
             name: compute_panels(
@@ -202,7 +338,19 @@ class SegmentReliabilityDisplay:
         return cls(curves, colours=(BEFORE, AFTER)).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw a panel a segment, on ``axes`` or on a new figure."""
+        """Draw a panel a segment.
+
+        Parameters
+        ----------
+        axes : array of matplotlib Axes or None, default=None
+            At least as many as panels; None makes a new figure.
+
+        Returns
+        -------
+        display : SegmentReliabilityDisplay
+            The display, drawn.
+
+        """
         panels = list(zip(*self.curves.values(), strict=True))
         axes = self._axes(axes, len(panels))
         for ax, panel in zip(axes, panels, strict=False):

@@ -14,7 +14,18 @@ _LINE_HEIGHT = 0.74
 class TreeDisplay:
     """One tree from left to right, a node a box; blue raises predictions, orange lowers them.
 
-    ``outline`` is the computed result. After :meth:`plot`, ``ax_`` and ``figure_`` hold what was drawn on.
+    Parameters
+    ----------
+    outline : TreeOutline
+        Computed result.
+    max_depth : int or None, default=None
+        Splits down to which nodes are drawn; None draws all.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on, after :meth:`plot`.
+
     """
 
     def __init__(self, outline: TreeOutline, *, max_depth: int | None = None):
@@ -23,7 +34,25 @@ class TreeDisplay:
 
     @classmethod
     def from_estimator(cls, calibrator: Any, *, tree: int = 0, max_depth: int | None = 3, ax: Any = None) -> Self:
-        """A tree of a fitted MBCT calibrator (or of its ensemble), down to ``max_depth`` splits."""
+        """Draw a tree of a fitted MBCT calibrator.
+
+        Parameters
+        ----------
+        calibrator : MBCTCalibrator or CalibrationEnsemble
+            A fitted calibrator, or its ensemble.
+        tree : int, default=0
+            Number of the tree, from 0.
+        max_depth : int or None, default=3
+            Splits down to which nodes are drawn; None draws all.
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : TreeDisplay
+            The display, drawn.
+
+        """
         model = calibrator if isinstance(calibrator, CalibrationEnsemble) else getattr(calibrator, "model_", None)
         if not isinstance(model, CalibrationEnsemble):
             raise ParameterError(f"a fitted MBCTCalibrator is needed, got {type(calibrator).__name__}: it has no trees")
@@ -31,7 +60,19 @@ class TreeDisplay:
         return cls(outline, max_depth=max_depth).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``."""
+        """Draw on ``ax``.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        display : TreeDisplay
+            The display, drawn.
+
+        """
         place = self._places()
         lines = max(y for _, y in place.values()) + 1
         depth = max(x for x, _ in place.values()) + 1

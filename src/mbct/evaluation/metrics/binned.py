@@ -33,11 +33,34 @@ def ece(
 ) -> BinnedEstimate:
     """Expected calibration error (Σ_b c_b/n·PCE(D_b)^p)^{1/p} over bins of the predictions, equation (ece_n).
 
-    ``strategy`` cuts bins of equal mass (the paper's) or of equal width. Above 0 even where the predictions are right:
-    ``n_null=999`` tells how often chance alone gives as much, ``confidence=0.95`` adds a bootstrap interval.
+    Above 0 even where the predictions are right: ``n_null=999`` tells how often chance alone gives as much,
+    ``confidence=0.95`` adds a bootstrap interval.
 
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : "uniform-mass" or "equal-width", default="uniform-mass"
+        Bins of equal weight (the paper's) or of equal width.
+    norm : float, default=1
+        The norm p, from 1 to ``math.inf``.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
+
+    Examples
+    --------
     >>> float(ece([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2))
     0.2
+
     """
     bins, p = check_count("n_bins", n_bins), check_norm(norm)
     divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
@@ -58,7 +81,27 @@ def mce(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
-    """Maximum calibration error: the largest PCE of any bin, that is :func:`ece` in the infinite norm."""
+    """Maximum calibration error: the largest PCE of any bin, that is :func:`ece` in the infinite norm.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : "uniform-mass" or "equal-width", default="uniform-mass"
+        Bins of equal weight (the paper's) or of equal width.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
+
+    """
     return ece(
         y_true,
         y_prob,
@@ -78,7 +121,25 @@ def ece_sweep(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
-    """ECE with as many uniform-mass bins as keep the bins' label rates in order (Roelofs et al. 2022)."""
+    """ECE with as many uniform-mass bins as keep the bins' label rates in order (Roelofs et al. 2022).
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    norm : float, default=2
+        The norm p, from 1 to ``math.inf``.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``, the number of bins found.
+
+    """
     p = check_norm(norm)
 
     def statistic(rows: Rows) -> float:
@@ -97,7 +158,27 @@ def debiased_ece(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
-    """ECE in the 2-norm less what label noise adds to it (Kumar, Liang & Ma 2019); 0 where noise explains all."""
+    """ECE in the 2-norm less what label noise adds to it (Kumar, Liang & Ma 2019); 0 where noise explains all.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    n_bins : int, default=15
+        Number of bins.
+    strategy : "uniform-mass" or "equal-width", default="uniform-mass"
+        Bins of equal weight (the paper's) or of equal width.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
+
+    """
     bins = check_count("n_bins", n_bins)
     divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
 
@@ -115,7 +196,23 @@ def pce(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> Estimate:
-    """Partition calibration error |mean prediction − label rate| of the rows as one bin, equation (pce)."""
+    """Partition calibration error |mean prediction − label rate| of the rows as one bin, equation (pce).
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
+
+    """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
 
     def statistic(rows: Rows) -> float:
@@ -134,6 +231,21 @@ def pud(
     """Partition underestimated degree, mean prediction / label rate of the rows as one bin.
 
     Below 1 the rows are underestimated; infinite without a positive.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    ratio : Estimate
+        A float with ``interval``.
+
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, _ratio, Estimate)
@@ -148,9 +260,26 @@ def bfgpce(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
-    """Balanced finer-grained PCE: the rows as one bin, divided into equal parts, equation (fine_grain_loss).
+    """Balanced finer-grained PCE: mean PCE of equal parts of the rows, equation (fine_grain_loss).
 
-    ``division`` sorts the rows by prediction or shuffles them before they are cut.
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    n_parts : int, default=4
+        Number of parts.
+    division : "sorted" or "shuffle", default="sorted"
+        Whether rows are sorted by prediction or shuffled before they are cut into parts.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``, the number of parts.
+
     """
     parts = check_count("n_parts", n_parts)
     shuffled = check_choice("division", division, ("sorted", "shuffle")) == "shuffle"

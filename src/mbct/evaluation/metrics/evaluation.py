@@ -83,22 +83,36 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All rows first, then every segment; errors over the values of each field; how the p-values were found."""
+    """What :func:`evaluate` found; prints as tables, in notebooks as HTML.
+
+    Attributes
+    ----------
+    segments : Table
+        All rows first, then every segment: a row each, a column a metric.
+    fields : Table or None
+        Errors over the values of each field and their means; None without fields.
+    multicalibration_error : float or None
+        Multicalibration error over the fields; None without fields.
+    notes : tuple of str
+        How the p-values and intervals were found.
+    intervals : Table or None
+        For each row of ``segments`` the ends of every metric's interval, ``ece_low`` and ``ece_high``.
+
+    """
 
     segments: Table
     fields: Table | None
     multicalibration_error: float | None
     notes: tuple[str, ...]
     intervals: Table | None = None
-    """For each row of ``segments`` the ends of every metric's interval, ``ece_low`` and ``ece_high``."""
 
     @property
     def overall(self) -> dict[str, Any]:
-        """The first row: all data."""
+        """The first row, all data, as a dict of column names to values."""
         return {name: values[0] for name, values in self.segments.columns}
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
+        """Everything as a dict of plain JSON values."""
         return {
             "segments": self.segments.to_dict(),
             "intervals": None if self.intervals is None else self.intervals.to_dict(),
@@ -156,11 +170,30 @@ def evaluate(
 ) -> Evaluation:
     """Every metric over all rows and, for each column of ``by``, over each of its values.
 
-    The ``max_values`` largest values of a column get a row of their own, the rest share one; errors over fields use
-    all values. ``metrics`` chooses columns by name. ``p_value`` tests each segment's ECCE and is corrected for their
-    number. ``intervals`` are those of each metric's own bootstrap, all from the same ``n_bootstrap`` (default 100)
-    resamples of the rows, not corrected for their number; with ``time`` or ``groups`` whole days or groups are drawn.
-    ``confidence`` (default 0.95) is their level; None leaves them out, which is many times as fast.
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    by : frame, mapping, array or None, default=None
+        Columns whose values are the segments.
+    metrics : list of str or None, default=None
+        Metrics to compute, by name; None computes all.
+    max_values : int, default=20
+        Values of a column that get a row of their own, largest first; the rest share one. Errors over fields use all.
+    correction : "holm" or "benjamini-hochberg", default="holm"
+        Correction of ``p_value``, that of each segment's ECCE, for the number of segments.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the intervals, see :mod:`mbct.metrics`; here ``confidence`` defaults to 0.95 and ``n_bootstrap`` to
+        100. All metrics share the resamples; intervals are not corrected for their number. ``confidence=None`` leaves
+        them out, which is many times as fast.
+
+    Returns
+    -------
+    evaluation : Evaluation
+        Tables of segments, intervals and fields, with ``to_dict`` and ``to_pandas``.
+
     """
     chosen = _chosen(metrics)
     options: IntervalOptions = {"confidence": 0.95, "n_bootstrap": 100, **resampling}

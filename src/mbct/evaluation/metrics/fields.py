@@ -29,8 +29,25 @@ def pcoc(
 
     The p-value is two-sided, of Σw(y − p) against N(0, Σw²p(1 − p)).
 
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    ratio : Estimate
+        A float with ``interval`` and ``p_value``.
+
+    Examples
+    --------
     >>> float(pcoc([0, 1, 0, 1], [0.2, 0.7, 0.3, 0.4]))
     0.8
+
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
@@ -53,8 +70,27 @@ def field_ece(
 ) -> Estimate:
     """Field-ECE = (1/n) Σ_v |Σ_{i∈v}(y − p)| over the values v of one field.
 
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    field : array
+        Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
+
+    Examples
+    --------
     >>> float(field_ece([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], ["a", "a", "b", "b"]))
     0.5
+
     """
     values = read_one_column(field, "field")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, (values.codes,))
@@ -72,8 +108,25 @@ def field_rce(
 ) -> RelativeEstimate:
     """Field-RCE = (1/n) Σ_v n_v·|Σ_{i∈v}(p − y)| / Σ_{i∈v} y over the values v of one field.
 
-    A value without a positive has no relative error. ``no_positive="drop"`` leaves it out and renormalises, as
-    public code does, which hides sparse values; ``"keep"`` takes it to have one positive. The result tells both.
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    field : array
+        Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
+    no_positive : "drop" or "keep", default="drop"
+        A value without a positive has no relative error: "drop" leaves it out and renormalises, as public code does,
+        which hides sparse values; "keep" takes it to have one positive.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : RelativeEstimate
+        A float with ``interval``, ``p_value``, ``all_values`` (the error under "keep") and ``unseen_share``.
+
     """
     keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
     values = read_one_column(field, "field")
@@ -88,7 +141,14 @@ def field_rce(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiFieldEstimate(Estimate):
-    """The mean of a field error over several fields, and each field's own."""
+    """The mean of a field error over several fields, and each field's own.
+
+    Attributes
+    ----------
+    by_field : tuple of (str, float)
+        Name and error of each field.
+
+    """
 
     by_field: tuple[tuple[str, float], ...] = ()
 
@@ -107,7 +167,29 @@ def multi_field(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> MultiFieldEstimate:
-    """Mean over fields of Field-ECE (``error="ece"``, MFCE) or of Field-RCE (``error="rce"``, MFRCE)."""
+    """Mean over fields of Field-ECE (MFCE) or of Field-RCE (MFRCE).
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    fields : frame, mapping or array
+        Columns whose values are compared, one a field.
+    error : "ece" or "rce", default="ece"
+        The error of each field.
+    no_positive : "drop" or "keep", default="drop"
+        As in :func:`field_rce`; Field-ECE does not depend on it.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : MultiFieldEstimate
+        A float with ``interval``, ``p_value`` and ``by_field``.
+
+    """
     of_values = _field_statistic(error, no_positive)
     segmentations = read_segments(fields)
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, tuple(s.codes for s in segmentations))
@@ -130,8 +212,26 @@ def cal_n(
 ) -> BlockEstimate:
     """Cal-N = √(mean e²) over blocks, e = PCOC − 1 where PCOC ≥ 1, else 1/PCOC − 1.
 
-    Blocks are ``n_blocks`` of equal mass by prediction or, where ``by`` is given, the values of that column. A block
-    without a positive has no finite e; it is left out, and the result says how many were.
+    A block without a positive has no finite e; it is left out, and the result says how many were.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    n_blocks : int, default=100
+        Number of blocks of equal weight, by prediction.
+    by : array or None, default=None
+        Column whose values are the blocks instead.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : BlockEstimate
+        A float with ``interval``, ``p_value``, ``n_blocks`` and ``left_out``.
+
     """
     check_count("n_blocks", n_blocks)
     values = None if by is None else read_one_column(by, "by")

@@ -21,7 +21,24 @@ ALL_ROWS = "(all)"
 
 @dataclass(frozen=True)
 class SegmentError:
-    """ECCE of one segment, in probability and in its σ, with its p-value before and after the correction."""
+    """ECCE of one segment.
+
+    Attributes
+    ----------
+    segment : str
+        Its name, such as ``site=a``.
+    count : float
+        Sum of its weights.
+    ecce : float
+        ECCE, in probability.
+    scaled : float
+        ECCE/σ.
+    p_value : float
+        P-value of this segment alone.
+    corrected_p_value : float
+        The same, corrected for the number of segments.
+
+    """
 
     segment: str
     count: float
@@ -33,7 +50,18 @@ class SegmentError:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MulticalibrationEstimate(Estimate):
-    """The largest scaled ECCE of any segment times the global σ; the segments, worst first."""
+    """The largest scaled ECCE of any segment times the global σ.
+
+    Attributes
+    ----------
+    scaled : float
+        The largest ECCE/σ.
+    segments : tuple of SegmentError
+        Segments, worst first.
+    correction : str
+        Correction of the p-values.
+
+    """
 
     scaled: float = 0.0
     segments: tuple[SegmentError, ...] = ()
@@ -62,9 +90,31 @@ def multicalibration_error(
 ) -> MulticalibrationEstimate:
     """The largest ECCE/σ of any segment, times the global σ (Guy et al. 2025).
 
-    Segments are all rows, the values of each column of ``by`` and, for ``depth`` above 1, the combinations of values
-    of up to ``depth`` columns, if they have ``min_rows`` rows. Every segment is tested against the range of Brownian
-    motion, and the p-values are corrected for their number (``correction="holm"`` or ``"benjamini-hochberg"``).
+    Segments are all rows, the values of each column of ``by`` and combinations of them. Every segment is tested against
+    the range of Brownian motion.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    by : frame, mapping or array
+        Columns whose values are the segments.
+    depth : int, default=1
+        Most columns whose values are combined into a segment.
+    min_rows : int, default=10
+        Rows that a segment must have.
+    correction : "holm" or "benjamini-hochberg", default="holm"
+        Correction of the p-values for the number of segments.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : MulticalibrationEstimate
+        A float with ``interval``, ``p_value``, ``scaled``, ``worst`` and ``segments``, worst first.
+
     """
     correct = CORRECTIONS[check_choice("correction", correction, tuple(CORRECTIONS))]
     check_count("min_rows", min_rows)

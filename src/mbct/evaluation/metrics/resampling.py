@@ -25,12 +25,7 @@ SIMULATED_NULL = "the predictions were right (labels drawn from them, {} times)"
 
 
 class IntervalOptions(TypedDict, total=False):
-    """Keywords of every metric that say how its interval is found.
-
-    ``confidence`` (default None: no interval) is the level, ``n_bootstrap`` (200) the number of resamples and ``seed``
-    (0) their seed. ``time`` (dates, timestamps or numbers of days) or ``groups`` (any values) say which rows belong
-    together: whole days or groups are then drawn.
-    """
+    """Keywords of every metric that say how its interval is found; :mod:`mbct.metrics` describes them."""
 
     confidence: float | None
     n_bootstrap: int

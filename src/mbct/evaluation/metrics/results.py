@@ -10,9 +10,19 @@ from mbct.stats.cumulative_error import in_sigmas
 class Interval:
     """A confidence interval for the quantity that the metric estimates.
 
-    The basic bootstrap: replicates of a calibration error tree_multiplier the estimate as the estimate overshoots the
-    truth, so the interval reaches from 2·value − upper quantile to 2·value − lower quantile. It may lie wholly below
-    the value where noise makes most of it.
+    The basic bootstrap: replicates of a calibration error overshoot the estimate as the estimate overshoots the truth,
+    so the interval reaches from 2·value − upper quantile to 2·value − lower quantile. It may lie wholly below the value
+    where noise makes most of it.
+
+    Attributes
+    ----------
+    lower, upper : float
+        Its ends.
+    confidence : float
+        Its level.
+    n_bootstrap : int
+        Number of resamples behind it.
+
     """
 
     lower: float
@@ -26,13 +36,25 @@ class Interval:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(float):
-    """The value of a metric; compares, adds and formats as a float."""
+    """The value of a metric; compares, adds and formats as a float.
+
+    Attributes
+    ----------
+    value : float
+        The value.
+    interval : Interval or None
+        Bootstrap interval, where ``confidence`` was given.
+    p_value : float or None
+        Probability of a value at least as extreme by chance, where it was computed.
+    null : str or None
+        What the p-value supposes.
+
+    """
 
     value: float
     interval: Interval | None = None
     p_value: float | None = None
     null: str | None = None
-    """What the p-value supposes."""
 
     def __new__(cls, value: float, *_: Any, **__: Any) -> Self:
         """A float of ``value``; the dataclass adds the rest."""
@@ -55,7 +77,14 @@ class Estimate(float):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BinnedEstimate(Estimate):
-    """An error over bins, and how many there were."""
+    """An error over bins.
+
+    Attributes
+    ----------
+    n_bins : int
+        How many there were.
+
+    """
 
     n_bins: int = 0
 
@@ -66,14 +95,28 @@ class BinnedEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiViewEstimate(Estimate):
-    """MVCE, the views it was taken over and the standard error that their choice leaves (0 where nothing is random)."""
+    """MVCE and the views it was taken over.
+
+    Attributes
+    ----------
+    standard_error : float
+        What the choice of views leaves uncertain; 0 where nothing is random.
+    views : str
+        ``shuffle``, ``sorted`` or ``features``.
+    method : str
+        ``monte-carlo`` or ``closed-form``.
+    n_views : int
+        Number of views; 0 for the closed form.
+    n_bins : int or None
+        Bins in each view; None where views differ.
+
+    """
 
     standard_error: float = 0.0
     views: str = "shuffle"
     method: str = "monte-carlo"
     n_views: int = 0
     n_bins: int | None = None
-    """Bins in each view; None where views differ."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -88,7 +131,18 @@ class MultiViewEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BrierEstimate(Estimate):
-    """Brier score = miscalibration − discrimination + uncertainty."""
+    """Brier score = miscalibration − discrimination + uncertainty.
+
+    Attributes
+    ----------
+    miscalibration : float
+        What isotonic recalibration would gain.
+    discrimination : float
+        What the recalibrated predictions gain over the label rate.
+    uncertainty : float
+        Score of always predicting the label rate.
+
+    """
 
     miscalibration: float = 0.0
     discrimination: float = 0.0
@@ -105,7 +159,14 @@ class BrierEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScaledEstimate(Estimate):
-    """ECCE and its standard deviation σ where the predictions are right."""
+    """ECCE and its scale.
+
+    Attributes
+    ----------
+    sigma : float
+        Standard deviation σ of the mean residual where the predictions are right.
+
+    """
 
     sigma: float = 0.0
 
@@ -121,12 +182,19 @@ class ScaledEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RelativeEstimate(Estimate):
-    """A relative error over values or blocks, some of which have no positive."""
+    """A relative error over values or blocks, some of which have no positive.
+
+    Attributes
+    ----------
+    all_values : float
+        The error with the values that have no positive, each taken to have one.
+    unseen_share : float
+        Share of the rows whose value has no positive.
+
+    """
 
     all_values: float = 0.0
-    """With the values that have no positive, each taken to have one."""
     unseen_share: float = 0.0
-    """Share of the rows whose value has no positive."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -135,7 +203,16 @@ class RelativeEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockEstimate(Estimate):
-    """Cal-N, the number of blocks, and of those left out for want of a positive."""
+    """Cal-N and its blocks.
+
+    Attributes
+    ----------
+    n_blocks : int
+        Number of blocks.
+    left_out : int
+        Blocks left out for want of a positive.
+
+    """
 
     n_blocks: int = 0
     left_out: int = 0

@@ -21,7 +21,23 @@ def log_loss(
     sample_weight: Any = None,
     **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
-    """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1."""
+    """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    score : Estimate
+        A float with ``interval``.
+
+    """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
@@ -33,7 +49,23 @@ def normalised_entropy(
     sample_weight: Any = None,
     **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
-    """Log loss divided by that of always predicting the label rate; not a number where the labels are all equal."""
+    """Log loss divided by that of always predicting the label rate; not a number where the labels are all equal.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    score : Estimate
+        A float with ``interval``.
+
+    """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
@@ -49,9 +81,26 @@ def brier(
 
     The parts are those of isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021): no bins, and they add up.
 
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    score : BrierEstimate
+        A float with ``interval``, ``miscalibration``, ``discrimination`` and ``uncertainty``.
+
+    Examples
+    --------
     >>> score = brier([0, 1, 1, 0], [0.5, 0.75, 0.5, 0.25])
     >>> float(score), score.uncertainty
     (0.15625, 0.25)
+
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     parts = brier_decomposition(rows.atoms)
@@ -73,7 +122,23 @@ def auc(
     sample_weight: Any = None,
     **resampling: Unpack[IntervalOptions],
 ) -> Estimate:
-    """Probability that a positive is ranked above a negative, ties counting half."""
+    """Probability that a positive is ranked above a negative, ties counting half.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    area : Estimate
+        A float with ``interval``.
+
+    """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     if rows.y_true.min() == rows.y_true.max():
         raise DataError(f"the label is {rows.y_true[0]:g} in every row: the AUC needs both classes")
@@ -82,11 +147,19 @@ def auc(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedEstimate(Estimate):
-    """Grouped AUC, and how much of the data it rests on."""
+    """Grouped AUC, and how much of the data it rests on.
+
+    Attributes
+    ----------
+    n_groups : int
+        Number of groups with both classes.
+    used_share : float
+        Share of the rows that belong to them.
+
+    """
 
     n_groups: int = 0
     used_share: float = 0.0
-    """Share of the rows whose group has both classes."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -101,7 +174,25 @@ def grouped_auc(
     sample_weight: Any = None,
     **resampling: Unpack[IntervalOptions],
 ) -> GroupedEstimate:
-    """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out."""
+    """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    group : array
+        Group of each row, such as a user or a query.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    area : GroupedEstimate
+        A float with ``interval``, ``n_groups`` and ``used_share``.
+
+    """
     segmentation = read_one_column(group, "group")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, (segmentation.codes,))
     found = grouped_area(rows, 0, len(segmentation))

@@ -10,7 +10,14 @@ from mbct.notebook import html_table
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns in order."""
+    """Named columns in order; ``table[name]`` is the tuple of a column's values.
+
+    Attributes
+    ----------
+    columns : tuple of (str, tuple)
+        Name and values of each column.
+
+    """
 
     columns: tuple[tuple[str, tuple[Any, ...]], ...]
 

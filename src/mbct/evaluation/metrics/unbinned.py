@@ -1,4 +1,4 @@
-"""The true calibration error, for simulated data and others whose probabilities are known."""
+"""Errors without bins: smooth ECE, ECCE and, where the probabilities are known, the true calibration error."""
 
 from typing import Any, Unpack
 
@@ -12,10 +12,29 @@ from mbct.validation import as_probabilities, as_weights, same_length
 
 
 def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) -> Estimate:
-    """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce); ``truth`` holds E[Y|X] of each row.
+    """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce), for data whose probabilities are known.
 
+    Parameters
+    ----------
+    truth : array
+        True probability E[Y|X] of each row.
+    y_prob : array
+        Predicted probabilities.
+    norm : float, default=2
+        The norm p, from 1 to ``math.inf``.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+
+    Returns
+    -------
+    error : Estimate
+        A float; it has no interval and no p-value.
+
+    Examples
+    --------
     >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
     0.125
+
     """
     known, p = as_probabilities(truth, "truth"), as_probabilities(y_prob)
     same_length(len(known), y_prob=p)
@@ -32,7 +51,23 @@ def smooth_ece(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> Estimate:
-    """Smooth ECE (Błasiok & Nakkiran 2023): residuals smoothed by a kernel as wide as the error itself."""
+    """Smooth ECE (Błasiok & Nakkiran 2023): residuals smoothed by a kernel as wide as the error itself.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
+
+    """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: smooth_error(rows.atoms), Estimate)
 
@@ -47,6 +82,21 @@ def ecce(
     """ECCE = max_k C_k − min_k C_k of the cumulated residuals C_k = (1/n) Σ_{i≤k}(y_i − p_i), sorted by prediction.
 
     The p-value is that of the range of Brownian motion at ECCE/σ, σ = √(Σw²p(1 − p))/Σw.
+
+    Parameters
+    ----------
+    y_true, y_prob : array
+        Labels (0 or 1) and predicted probabilities of the rows.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    **resampling
+        Keywords of the interval, see :mod:`mbct.metrics`.
+
+    Returns
+    -------
+    error : ScaledEstimate
+        A float with ``interval``, ``p_value``, ``sigma`` and ``scaled`` = ECCE/σ.
+
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     sigma = cumulative_scale(rows.y_prob, rows.weight)
