@@ -64,11 +64,41 @@ _CATEGORY_ROWS = 10
 class LightGBMCalibrator(Calibrator):
     """σ(logit(p) + Σ trees), trees by LightGBM on all columns and the score itself.
 
-    The number of trees minimises the log loss on ``validation_fraction`` of the rows of each class, a seeded choice;
-    the model is then fitted on all rows. Where no tree lowers that loss, or a part would have fewer than two rows of
-    a class, the base is left as it is. Equal rows are joined, so a weight of k is k copies, and what LightGBM limits by
-    counts of rows (``min_child_samples``) is scaled to the number of joined rows. Where rows seem to be repeated, not
-    met again, duplicates of a row are held out together.
+    The number of trees minimises the log loss on held-out rows; the model is then fitted on all rows. Where no tree
+    lowers that loss, or a part would have fewer than two rows of a class, the base is left as it is. Equal rows are
+    joined, so a weight of k is k copies, and what LightGBM limits by counts of rows (``min_child_samples``) is scaled
+    to the number of joined rows. Where rows seem to be repeated, not met again, duplicates are held out together.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    categorical : sequence of str or int, default=()
+        Columns of numbers to treat as categories; text and booleans always are.
+    n_estimators : int, default=500
+        Most trees.
+    learning_rate : float, default=0.05
+        Share of a leaf's value that is applied.
+    num_leaves : int, default=15
+        Most leaves of a tree, at least 2.
+    min_child_samples : int, default=50
+        Fewest rows of a leaf.
+    early_stopping_rounds : int, default=30
+        Rounds without a lower held-out log loss after which no more trees are tried.
+    validation_fraction : float, default=0.2
+        Share of the rows of each class to hold out, above 0 and at most 0.5.
+    random_state : int, default=0
+        Seed of the held-out rows and of LightGBM.
+    n_jobs : int or None, default=None
+        Threads of LightGBM; None uses its default.
+
+    Attributes
+    ----------
+    features_ : FeatureTable
+        Columns that the trees look at, and the values of the categories.
+    trees_ : BoostedTrees
+        The fitted trees; none where the base is left as it is.
+
     """
 
     method = "lightgbm"

@@ -15,11 +15,34 @@ from mbct.validation import FloatArray, at_least
 
 
 class SegmentCalibrator(Calibrator):
-    """Any method per value of ``field``, with the same method on all rows as fall-back.
+    """Any method per value of a field, with the same method on all rows as fall-back.
 
-    A segment is fitted on its own if it has a weight of ``min_rows`` in all and of ``min_class_rows`` in each
-    class; smaller, missing and unseen values take the fall-back. ``field`` may stay None where the data has one
-    column beside the score. ``parameters`` go to the method, for example ``{"n_bins": 20}``.
+    A segment that is too small for a fit of its own, a missing and an unseen value take the fall-back.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    field : str, int or None, default=None
+        Column of the segments; None takes the one beside the score, if there is only one.
+    segment_method : str, default="platt"
+        Name of the method, one of :func:`mbct.calibrators.available`.
+    parameters : dict or None, default=None
+        Parameters of the method, for example ``{"n_bins": 20}``.
+    min_rows : float, default=200
+        Least weight of a segment that is fitted on its own.
+    min_class_rows : float, default=10
+        Least weight of each class in such a segment.
+
+    Attributes
+    ----------
+    field_ : str or None
+        Column of the segments; None where there is no column beside the score.
+    fallback_ : Calibrator
+        The method fitted on all rows.
+    segments_ : dict of str to Calibrator
+        The fitted segments by value.
+
     """
 
     method = "segment"

@@ -29,7 +29,31 @@ def fit_bins(
     categorical: Categorical = "auto",
     options: BinningOptions | None = None,
 ) -> FeatureBins:
-    """Bins of the prediction and the features of any source; the same rows give the same bins in every engine."""
+    """Bins of the prediction and the features of any source; the same rows give the same bins in every engine.
+
+    Parameters
+    ----------
+    data : path, relation, frame or array
+        Anything that :func:`open_source` opens.
+    score_column : str
+        Column of the prediction.
+    label : str
+        Column of the labels, 0 and 1.
+    weight : str or None, default=None
+        Column of the weights.
+    features : sequence of str or None, default=None
+        Columns to bin; None takes all but prediction, label and weight.
+    categorical : {"auto", "all"} or sequence of str, default="auto"
+        "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
+    options : BinningOptions or None, default=None
+        Numbers of bins and the like; None takes the defaults.
+
+    Returns
+    -------
+    bins : FeatureBins
+        The prediction's bins first, then those of each feature.
+
+    """
     source = open_source(data)
     options = options or BinningOptions()
     if features is None:
@@ -49,9 +73,26 @@ def aggregate(
     weight: str | None = None,
     level: Literal["cell", "score"] = "cell",
 ) -> Cells:
-    """Cells of any source, under given bins; the prediction is the column that the first of them names.
+    """Cells of any source under given bins: the sums of the rows that share their codes.
 
-    ``level``: "cell" joins rows of equal codes, "score" only those that also share the prediction.
+    Parameters
+    ----------
+    data : path, relation, frame or array
+        Anything that :func:`open_source` opens; the prediction is the column that the first of ``bins`` names.
+    bins : FeatureBins
+        As :func:`fit_bins` gives.
+    label : str
+        Column of the labels, 0 and 1.
+    weight : str or None, default=None
+        Column of the weights.
+    level : {"cell", "score"}, default="cell"
+        "cell" joins rows of equal codes, "score" only those that also share the prediction.
+
+    Returns
+    -------
+    cells : Cells
+        For :meth:`MBCTCalibrator.fit_cells` or a :class:`~mbct.store.cell_store.CellStore`.
+
     """
     if level not in ("cell", "score"):
         raise ParameterError(f"level={level!r} must be 'cell' or 'score'")

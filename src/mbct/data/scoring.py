@@ -30,11 +30,27 @@ def score(
     memory_limit: str | None = None,
     threads: int | None = None,
 ) -> Any:
-    """``data`` with a column of calibrated probabilities, as the same kind of object (a path gives a DuckDB relation).
+    """``data`` with a column of calibrated probabilities.
 
-    ``model`` is a :class:`CalibrationEnsemble`, a fitted ``MBCTCalibrator`` or the path of its model file. A missing
-    prediction stays missing. One outside [0, 1] is refused where the rows are in memory; engines do not look for it.
-    Rows keep their order, but for DuckDB when a category has more than 5,000 values.
+    A missing prediction stays missing. One outside [0, 1] is refused where the rows are in memory; engines do not look
+    for it. Rows keep their order, but for DuckDB when a category has more than 5,000 values.
+
+    Parameters
+    ----------
+    data : path, relation or frame
+        Anything that :func:`open_source` opens, but for arrays.
+    model : CalibrationEnsemble, MBCTCalibrator or path
+        A frozen ensemble, a fitted calibrator or its model file.
+    name : str, default="calibrated"
+        Name of the new column.
+    memory_limit, threads : as in :func:`open_source`
+        Limits of the DuckDB that reads files.
+
+    Returns
+    -------
+    scored : same kind of object as ``data``
+        All columns and the new one; a path, Dataset or query gives a DuckDB relation.
+
     """
     ensemble = as_ensemble(model)
     source = open_source(data, memory_limit=memory_limit, threads=threads)

@@ -62,10 +62,22 @@ def is_lazy(data: Any) -> bool:
 def open_source(data: Any, *, memory_limit: str | None = None, threads: int | None = None) -> Source:
     """Open anything that holds rows.
 
-    ``data`` is a path or glob of Parquet or CSV files, a table of a database as ``duckdb:///file.db?table=name``, a
-    DuckDB relation, a pair (DuckDB connection, SQL), a polars frame, a pyarrow Dataset or Table, a PySpark data
-    frame, a pandas frame or a numpy array. Files are read by an embedded DuckDB, which keeps to ``memory_limit``
-    (such as "1GB") and spills to disk.
+    Parameters
+    ----------
+    data : path, relation, frame or array
+        A path or glob of Parquet or CSV files, a table of a database as ``duckdb:///file.db?table=name``, a DuckDB
+        relation, a pair (DuckDB connection, SQL), a polars frame, a pyarrow Dataset or Table, a PySpark data frame, a
+        pandas frame or a numpy array.
+    memory_limit : str or None, default=None
+        Memory of the embedded DuckDB that reads files and Datasets, such as "1GB"; beyond it DuckDB spills to disk.
+    threads : int or None, default=None
+        Threads of that DuckDB; None takes its default.
+
+    Returns
+    -------
+    source : LazySource or MemorySource
+        The rows where they lie, or in memory.
+
     """
     if isinstance(data, LazySource | MemorySource):
         return data

@@ -12,7 +12,18 @@ from mbct.model.ensemble import CalibrationEnsemble
 
 @dataclass(frozen=True)
 class Target:
-    """Where an export is written, what its files are called, and what it is."""
+    """Where an export is written, what its files are called, and what it is.
+
+    Attributes
+    ----------
+    module, function : str
+        The exporting function.
+    suffix : str
+        End of the file's name, such as ".sql".
+    summary : str
+        What the export is, in one line.
+
+    """
 
     module: str
     function: str
@@ -37,9 +48,22 @@ TARGETS: dict[str, Target] = {
 
 
 def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | bytes:
-    """The model as text or bytes of the target ``to``, one of :data:`TARGETS`.
+    """The model in another language.
 
-    Options are those of the target's function, for example ``dialect`` and ``form`` of ``sql``.
+    Parameters
+    ----------
+    model : CalibrationEnsemble
+        ``model_`` of a fitted :class:`~mbct.calibrators.mbct.MBCTCalibrator`, or from :func:`mbct.load_ensemble`.
+    to : {"rules", "sql", "onnx", "lightgbm", "python", "c", "pmml"}
+        The target, one of :data:`TARGETS`.
+    **options
+        Those of the target's function, for example ``dialect`` and ``form`` of "sql".
+
+    Returns
+    -------
+    exported : str or bytes
+        Content of the file.
+
     """
     if to not in TARGETS:
         raise ParameterError(f"unknown export {to!r}; available are {', '.join(TARGETS)}")

@@ -94,7 +94,19 @@ def naming(error: MBCTError, name: str) -> ModelFileError:
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:
-    """Read the frozen ensemble of a saved :class:`~mbct.calibrators.mbct.MBCTCalibrator`."""
+    """Read the frozen ensemble of a saved :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
+
+    Parameters
+    ----------
+    path : str or path
+        The model file.
+
+    Returns
+    -------
+    ensemble : CalibrationEnsemble
+        What exports and scorers take.
+
+    """
     return ensemble_of(read_bytes(path), str(path))
 
 

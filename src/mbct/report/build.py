@@ -33,7 +33,30 @@ DEFAULT_TITLE = "Calibration report"
 
 @dataclass(frozen=True)
 class ReportSummary:
-    """What a report says in short; ``outcome`` is better, mixed, worse, unsure, identity or suspicious."""
+    """What a report says in short.
+
+    Attributes
+    ----------
+    path, n_bytes : Path, int
+        The page and its size.
+    n_rows : int
+        Rows that were evaluated.
+    outcome : {"better", "mixed", "worse", "unsure", "identity", "suspicious"}
+        The verdict in one word.
+    verdict : str
+        The verdict in one sentence.
+    plain : tuple of str
+        The verdict's figures in three plain sentences.
+    log_loss_before, log_loss_after : float
+        Mean log loss of the predictions and of the calibrated probabilities.
+    log_loss_change_interval : tuple of float
+        Confidence interval of after less before.
+    biased_segments_before, biased_segments_after, n_segments : int
+        Significantly biased segments before and after, and all segments.
+    exclusions : tuple of Exclusion
+        What was left out of the page, and why.
+
+    """
 
     path: Path
     n_bytes: int
@@ -41,7 +64,6 @@ class ReportSummary:
     outcome: Outcome
     verdict: str
     plain: tuple[str, ...]
-    """The verdict's figures in three plain sentences."""
     log_loss_before: float
     log_loss_after: float
     log_loss_change_interval: tuple[float, float]
@@ -111,6 +133,11 @@ def write_report(
     **options
         See :class:`ReportOptions`.
 
+    Returns
+    -------
+    summary : ReportSummary
+        The verdict and its figures.
+
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")
@@ -135,7 +162,19 @@ def write_report(
 
 
 def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[ReportOptions]) -> str:
-    """The page of :func:`write_report` as text."""
+    """The page of :func:`write_report` as text.
+
+    Parameters
+    ----------
+    calibrator_or_path, X, y, **options
+        As in :func:`write_report`.
+
+    Returns
+    -------
+    html : str
+        The whole page.
+
+    """
     return _report(calibrator_or_path, X, y, options).html
 
 

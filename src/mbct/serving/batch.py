@@ -27,7 +27,16 @@ class ScoredBatch(NamedTuple):
 
 
 class BatchScorer:
-    """Compiled once from a frozen ensemble; safe to share between threads."""
+    """Scores many rows; compiled once from a frozen ensemble, safe to share between threads.
+
+    Parameters
+    ----------
+    model : CalibrationEnsemble
+        As :func:`mbct.load_ensemble` gives.
+    masks : LeafMasks or None, default=None
+        The compiled trees, where they were compiled before.
+
+    """
 
     def __init__(self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None) -> None:
         self._model = model
@@ -37,7 +46,19 @@ class BatchScorer:
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
-        """Calibrated probabilities of rows given as dicts."""
+        """Calibrated probabilities of rows given as dicts.
+
+        Parameters
+        ----------
+        rows : sequence of mappings
+            The prediction and every feature by name, None where missing.
+
+        Returns
+        -------
+        calibrated : ndarray of shape (n_rows,)
+            In the order of the rows.
+
+        """
         names = self._model.bins.names
         try:
             columns = [list(map(itemgetter(name), rows)) for name in names]
@@ -48,15 +69,51 @@ class BatchScorer:
         return self.score_columns(columns).calibrated
 
     def score_mapping(self, columns: Mapping[str, Iterable[Any]]) -> FloatArray:
-        """Calibrated probabilities of columns by name."""
+        """Calibrated probabilities of columns by name.
+
+        Parameters
+        ----------
+        columns : mapping of str to iterable
+            The prediction and every feature; others are ignored.
+
+        Returns
+        -------
+        calibrated : ndarray of shape (n_rows,)
+            In the order of the rows.
+
+        """
         return self.score_columns([_named(columns, name) for name in self._model.bins.names]).calibrated
 
     def score_arrow(self, table: Any) -> FloatArray:
-        """Calibrated probabilities of a pyarrow table or record batch."""
+        """Calibrated probabilities of Arrow data.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            With a column for the prediction and every feature.
+
+        Returns
+        -------
+        calibrated : ndarray of shape (n_rows,)
+            In the order of the rows.
+
+        """
         return self.score_columns(self.arrow.of(table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
-        """Score columns in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
+        """Score columns in the model's order.
+
+        Parameters
+        ----------
+        columns : sequence
+            The prediction first, then the features: lists, numpy arrays or (from Arrow) codes.
+
+        Returns
+        -------
+        batch : ScoredBatch
+            Predictions, calibrated probabilities, codes, and the number of unseen values of each feature.
+
+        """
         model = self._model
         score = as_probabilities(probability_column(columns[0], model.score), model.score)
         codes = np.empty((len(score), len(model.bins)), self._code_type)

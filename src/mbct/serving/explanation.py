@@ -50,7 +50,23 @@ class Explanation:
 def explain(
     model: CalibrationEnsemble, row: Mapping[str, Any], rule_of: Mapping[tuple[int, int], Rule] | None = None
 ) -> Explanation:
-    """The path of rules of one row; ``rule_of`` (from :func:`rules_by_node`) saves building it each time."""
+    """Why one row is calibrated as it is: the rule that applies, tree by tree.
+
+    Parameters
+    ----------
+    model : CalibrationEnsemble
+        As :func:`mbct.load_ensemble` gives.
+    row : mapping of str to value
+        The prediction and every feature by name, None where missing.
+    rule_of : mapping or None, default=None
+        The model's rules as :func:`rules_by_node` gives them, which saves building them each time.
+
+    Returns
+    -------
+    explanation : Explanation
+        The prediction, the calibrated probability and the path through each tree; ``print`` shows them.
+
+    """
     if missing := [name for name in model.bins.names if name not in row]:
         raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")
     rule_of = rules_by_node(model) if rule_of is None else rule_of

@@ -25,7 +25,7 @@ class Limits:
     header_bytes: int = 64 * 2**10
     keep_alive_seconds: int = 30
     drain_seconds: int = 20
-    """Time for requests under way when the service is explained to stop."""
+    """Time for requests under way when the service is asked to stop."""
     connections: int = 1_000
     unseen_labels: int = 50
     """Features with a metric of their own for unseen values; the others share one."""
@@ -71,18 +71,35 @@ class FeedbackOptions:
 
 @dataclass(frozen=True)
 class ServiceOptions:
-    """Everything but the model: where to listen, whom to trust, how much to take."""
+    """Everything but the model: where to listen, whom to trust, how much to take.
+
+    Parameters
+    ----------
+    host : str, default="127.0.0.1"
+        Address to listen on.
+    port : int, default=8080
+        Port to listen on.
+    token : str or None, default=None
+        Bearer token, 16 characters or more, that every request but health, page and schema must carry.
+    poll_seconds : float, default=1.0
+        How often the model's source is looked at, if nothing tells of a change before.
+    workers : int, default=1
+        Processes that share the port. Outcomes need one: only the process that gave a score can join it.
+    allow_other_columns : bool, default=False
+        Swap in a model even if it needs columns that the one in service does not have.
+    limits : Limits, default=Limits()
+        How much one client may ask for.
+    feedback : FeedbackOptions, default=FeedbackOptions()
+        How outcomes are joined with recent scores.
+
+    """
 
     host: str = "127.0.0.1"
     port: int = 8080
     token: str | None = field(default=None, repr=False)
-    """Bearer token that every request but health, page and schema must carry."""
     poll_seconds: float = 1.0
-    """How often the model's source is looked at, if nothing tells of a change before."""
     workers: int = 1
-    """Processes that share the port. Outcomes need one: only the process that gave a score can join it."""
     allow_other_columns: bool = False
-    """Swap in a model even if it needs columns that the one in service does not have."""
     limits: Limits = field(default_factory=Limits)
     feedback: FeedbackOptions = field(default_factory=FeedbackOptions)
 

@@ -15,10 +15,20 @@ from mbct.model.masks import LeafMasks, calibrate_row, compile_masks
 
 
 class RowScorer:
-    """Compiled once from a frozen ensemble; safe to share between threads.
+    """Scores single rows; compiled once from a frozen ensemble, safe to share between threads.
 
     ``score_row({"score": 0.2, "carrier": "UA", …})`` equals the batch prediction to 1e-12, missing (None) and unseen
-    values included. ``masks`` may be passed where they were compiled before.
+    values included.
+
+    Parameters
+    ----------
+    model : CalibrationEnsemble
+        As :func:`mbct.load_ensemble` gives.
+    masks : LeafMasks or None, default=None
+        The compiled trees, where they were compiled before.
+    count_unseen : callable or None, default=None
+        Called with the feature's name for each value that training did not see.
+
     """
 
     def __init__(
@@ -47,7 +57,19 @@ class RowScorer:
         self.score_row({model.score: 0.5, **dict.fromkeys(self._names)})
 
     def score_row(self, row: Mapping[str, Any]) -> float:
-        """Calibrated probability of one row: the prediction and every feature by name, None where missing."""
+        """Calibrated probability of one row.
+
+        Parameters
+        ----------
+        row : mapping of str to value
+            The prediction and every feature by name, None where missing.
+
+        Returns
+        -------
+        calibrated : float
+            The calibrated probability.
+
+        """
         buffers = self._buffers
         codes = buffers.writable
         try:
@@ -62,7 +84,19 @@ class RowScorer:
         return self._calibrate(score, buffers.codes)
 
     def score_values(self, values: Sequence[Any]) -> float:
-        """Calibrated probability of one row given as values in the model's order, the prediction first."""
+        """Calibrated probability of one row given as values.
+
+        Parameters
+        ----------
+        values : sequence
+            In the model's order, the prediction first, None where missing.
+
+        Returns
+        -------
+        calibrated : float
+            The calibrated probability.
+
+        """
         buffers = self._buffers
         codes = buffers.writable
         score = as_probability(values[0], self._score)
@@ -72,7 +106,14 @@ class RowScorer:
         return self._calibrate(score, buffers.codes)
 
     def last_codes(self) -> CodeMatrix:
-        """Codes of the row that this thread scored last, as a matrix of one row."""
+        """Codes of the row that this thread scored last.
+
+        Returns
+        -------
+        codes : ndarray of shape (1, n_features)
+            In the model's order.
+
+        """
         return (self._buffers.codes - self._first_rows).astype(self._code_type).reshape(1, -1)
 
     def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:

@@ -41,7 +41,22 @@ class DroppedDayError(DataError):
 
 @dataclass(frozen=True)
 class Window:
-    """Cells of consecutive days, older days decayed, and where they came from."""
+    """Cells of consecutive days, older days decayed, and where they came from.
+
+    Attributes
+    ----------
+    cells, bins : Cells, FeatureBins
+        The cells of all days, added up, and the bins that they were coded with.
+    first_day, last_day : str
+        First and last day with cells, as 2024-05-01.
+    batches : tuple of Batch
+        Entries of the manifest that were read.
+    half_life : float or None
+        Days after which a row counts one half; None where all days count alike.
+    day : ndarray of int64 or None
+        Day of each cell as days since 1970-01-01, where days were kept apart.
+
+    """
 
     cells: Cells
     bins: FeatureBins
@@ -50,13 +65,18 @@ class Window:
     batches: tuple[Batch, ...]
     half_life: float | None
     day: npt.NDArray[np.int64] | None = None
-    """Day of each cell as days since 1970-01-01, where days were kept apart."""
 
 
 class CellStore:
     """A folder of cells by day, local or at any fsspec URL.
 
     Any number of processes may append, read and compact at once.
+
+    Parameters
+    ----------
+    url : str or path
+        The folder, which is made by the first batch.
+
     """
 
     def __init__(self, url: str | os.PathLike[str]):
@@ -166,6 +186,11 @@ class CellStore:
         by_day : bool, default False
             Keep the cells of different days apart: each day is a block of the cells, and ``Window.day`` its date.
 
+        Returns
+        -------
+        Window
+            The cells, their bins and where they came from.
+
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")
@@ -182,10 +207,20 @@ class CellStore:
         raise ModelFileError(f"a file of cells is gone from {self.storage.url}: {missing}; restore it")
 
     def compact(self, *, keep_days: int | None = None, grace_seconds: float = _GRACE_SECONDS) -> Manifest:
-        """Join the batches of each day into one file, drop days beyond the newest ``keep_days``, delete leftovers.
+        """Join the batches of each day into one file, drop old days, delete leftovers.
 
-        Files that no manifest names are deleted once they are older than ``grace_seconds``: younger ones may belong
-        to a batch that is being appended.
+        Parameters
+        ----------
+        keep_days : int, optional
+            Drop days beyond the newest ``keep_days`` for good; none if not given.
+        grace_seconds : float, default 3600
+            Age from which on a file that no manifest names is deleted; a younger one may belong to a running append.
+
+        Returns
+        -------
+        Manifest
+            What the store holds now.
+
         """
         if keep_days is not None:
             drop_days(self, keep_days)
@@ -194,9 +229,18 @@ class CellStore:
         return self.manifest()
 
     def verify(self, *, leftovers: bool = True) -> list[str]:
-        """Faults of the store, one sentence each: files that are missing or damaged.
+        """Look for faults of the store: files that are missing or damaged.
 
-        With ``leftovers`` also those that no manifest names, which :meth:`compact` deletes in time.
+        Parameters
+        ----------
+        leftovers : bool, default True
+            Also list files that no manifest names, which :meth:`compact` deletes in time.
+
+        Returns
+        -------
+        list of str
+            One sentence for each fault.
+
         """
         present = self.storage.names("cells") if leftovers else []
         manifest = self.manifest()
@@ -213,7 +257,19 @@ class CellStore:
         return faults
 
     def bins(self, fingerprint: str) -> FeatureBins:
-        """The bins that cells of this fingerprint were coded with."""
+        """The bins that cells of this fingerprint were coded with.
+
+        Parameters
+        ----------
+        fingerprint : str
+            As :attr:`Batch.fingerprint` gives it.
+
+        Returns
+        -------
+        FeatureBins
+            Read from the store and compared with the fingerprint.
+
+        """
         name = f"bins/{fingerprint}.json"
         try:
             bins = bins_from_json(self.storage.read(name), f"{self.storage.url}/{name}")
@@ -331,5 +387,21 @@ def _entry(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
-    """Cells of coded rows, ready to be appended."""
+    """Cells of coded rows, ready to be appended.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_features)
+        Codes of the rows under ``bins``.
+    y_prob, y_true : ndarray of shape (n_rows,)
+        Predictions, and labels 0 or 1.
+    bins : FeatureBins
+        Bins that made the codes.
+
+    Returns
+    -------
+    Cells
+        Sums of the rows of equal codes.
+
+    """
     return build_cells(codes, y_prob, y_true, None, bins, level="cell")

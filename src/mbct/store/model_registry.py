@@ -21,11 +21,25 @@ _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """One version in a registry."""
+    """One version in a registry.
+
+    Attributes
+    ----------
+    version : str
+        Beginning of the content's SHA-256.
+    published : float
+        Seconds since 1970.
+    current : bool
+        Whether it is in service.
+    size : int
+        Bytes of the model file.
+    note : str
+        What was said when it was published.
+
+    """
 
     version: str
     published: float
-    """Seconds since 1970."""
     current: bool
     size: int
     note: str
@@ -82,7 +96,19 @@ class ModelRegistry:
         return self.backend.current()
 
     def read(self, version: str | None = None) -> bytes:
-        """Content of a version (the one in service by default), its checksum compared."""
+        """Content of a version, its checksum compared.
+
+        Parameters
+        ----------
+        version : str, optional
+            The one in service if not given.
+
+        Returns
+        -------
+        bytes
+            The model file.
+
+        """
         version = version or self.in_service()
         if version is None:
             raise StorageError(f"{self} holds no model yet; publish one")
@@ -97,7 +123,19 @@ class ModelRegistry:
         return content
 
     def ensemble(self, version: str | None = None) -> CalibrationEnsemble:
-        """The frozen ensemble of a version."""
+        """The frozen ensemble of a version.
+
+        Parameters
+        ----------
+        version : str, optional
+            The one in service if not given.
+
+        Returns
+        -------
+        CalibrationEnsemble
+            What exports and scorers take.
+
+        """
         return ensemble_of(self.read(version), f"version {version or self.in_service()} of {self}")
 
     def versions(self) -> list[ModelVersion]:
@@ -109,22 +147,63 @@ class ModelRegistry:
         return self.backend.records()
 
     def add(self, content: bytes, note: str = "") -> str:
-        """Keep a version without putting it into service; a content that is no good model is refused."""
+        """Keep a version without putting it into service; a content that is no good model is refused.
+
+        Parameters
+        ----------
+        content : bytes
+            A model file.
+        note : str, default ""
+            Kept with the version, in Redis.
+
+        Returns
+        -------
+        str
+            The version.
+
+        """
         version = version_of(content)
         self.backend.add(version, content, ensemble_of(content, f"version {version}"), note)
         return version
 
     def publish(self, content: bytes, note: str = "") -> str:
-        """Add a version and put it into service. Returns the version.
+        """Add a version and put it into service.
 
         Everything is written before the pointer moves, so a publication that dies half-way changes nothing.
+
+        Parameters
+        ----------
+        content : bytes
+            A model file.
+        note : str, default ""
+            Kept with the version, such as why it was published.
+
+        Returns
+        -------
+        str
+            The version.
+
         """
         version = self.add(content, note)
         self.backend.put_into_service(version, note)
         return version
 
     def rollback(self, to: str | None = None, reason: str = "") -> str:
-        """Put the version before the current one, or version ``to``, into service. Returns it."""
+        """Put an earlier version into service.
+
+        Parameters
+        ----------
+        to : str, optional
+            The version; the one before the current one if not given.
+        reason : str, default ""
+            Kept with the decision, in a store.
+
+        Returns
+        -------
+        str
+            The version in service now.
+
+        """
         if to is not None:
             self.read(to)
         found = self.backend.step_back(to, reason)
@@ -264,7 +343,29 @@ def publish(
     note: str = "",
     rules: bool = True,
 ) -> str:
-    """Publish a model file (or its bytes) to Redis and put it into service. Returns the version."""
+    """Publish a model file to Redis and put it into service.
+
+    Parameters
+    ----------
+    model : str, path or bytes
+        The model file, or its content.
+    url : str
+        As in ``redis://user:password@host:6379/0``.
+    name : str, default "default"
+        Which model, if Redis holds several.
+    keep : int, default 20
+        Versions beyond the newest ``keep`` are deleted, never the one in service nor the one before it.
+    note : str, default ""
+        Kept with the version.
+    rules : bool, default True
+        Also write the version as rules that any client can look up.
+
+    Returns
+    -------
+    str
+        The version.
+
+    """
     from mbct.store.redis_backend import RedisBackend
 
     content = model if isinstance(model, bytes) else read_bytes(Path(model))
@@ -273,7 +374,23 @@ def publish(
 
 
 def rollback(url: str, *, name: str = "default", to: str | None = None) -> str:
-    """Go back to the version before the current one, or to version ``to``. Returns the version in service."""
+    """Put an earlier version into service.
+
+    Parameters
+    ----------
+    url : str
+        Redis, or a store of cells.
+    name : str, default "default"
+        Which model, if Redis holds several.
+    to : str, optional
+        The version; the one before the current one if not given.
+
+    Returns
+    -------
+    str
+        The version in service now.
+
+    """
     with ModelRegistry(url, name) as registry:
         return registry.rollback(to)
 

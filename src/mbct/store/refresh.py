@@ -26,7 +26,28 @@ _LEAST_BLOCKS = 5
 
 @dataclass(frozen=True)
 class Refresh:
-    """What a refresh found and did; the record in the store says the same."""
+    """What a refresh found and did; the record in the store says the same.
+
+    Attributes
+    ----------
+    promoted : bool
+        Whether the candidate was put into service.
+    decision, reason : str
+        "promoted" or "kept", and why.
+    candidate : str
+        Version of the refitted model.
+    in_service, previous : str or None
+        Version in service after and before.
+    comparison : PairedGain
+        Fall of the mean log loss from the old model to the candidate on the holdout, and its standard error.
+    p_worse : float
+        Chance of a gain this low if the candidate were as good, by Student's t of the holdout days.
+    metrics : dict of str to CellMetrics
+        Metrics of each model on the holdout.
+    record : int
+        Number of the record in the store.
+
+    """
 
     promoted: bool
     decision: str
@@ -36,7 +57,6 @@ class Refresh:
     previous: str | None
     comparison: PairedGain
     p_worse: float
-    """Chance of a gain this low if the candidate were as good, by Student's t of the holdout days."""
     metrics: dict[str, CellMetrics]
     record: int
 
@@ -77,6 +97,11 @@ def refresh(
         lower with that significance. The standard error is that of the holdout days' sums, the test Student's t.
     level : float, default 0.05
         Significance.
+
+    Returns
+    -------
+    Refresh
+        Whether the candidate was promoted, why, and the figures of both models; the store keeps the same record.
 
     """
     if require not in get_args(Require):

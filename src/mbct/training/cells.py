@@ -19,11 +19,23 @@ _GONE = 1e-9
 
 @dataclass(frozen=True)
 class Cells:
-    """Codes (one row a cell, one column a feature), sums, and the fingerprint of the bins that made the codes.
+    """Sets of rows with equal codes, and the sums that stand for them.
 
-    ``one_score`` says that the rows of every cell share one prediction, so that nothing was lost by joining them.
-    ``block`` numbers the block that each cell's rows belong to, such as a day or a person; None where rows are
-    independent.
+    Attributes
+    ----------
+    codes : ndarray of shape (n_cells, n_features)
+        One row a cell, one column a feature.
+    sums : Sums
+        Sums of each cell: weight, labels, predictions and products of them.
+    n_codes : tuple of int
+        Number of codes of each feature.
+    fingerprint : str
+        Fingerprint of the bins that made the codes.
+    one_score : bool
+        Whether the rows of every cell share one prediction, so that nothing was lost by joining them.
+    block : ndarray of int32 or None
+        Block that each cell's rows belong to, such as a day or a person; None where rows are independent.
+
     """
 
     codes: CodeMatrix
@@ -42,7 +54,19 @@ class Cells:
         return self.sums.total()
 
     def merge(self, *others: Self) -> Self:
-        """Cells of several batches, added up."""
+        """Cells of several batches, added up.
+
+        Parameters
+        ----------
+        *others : Cells
+            Coded with the same bins.
+
+        Returns
+        -------
+        Cells
+            The sums of all.
+
+        """
         for other in others:
             self._require_same_bins(other)
         everything = (self, *others)
@@ -51,7 +75,19 @@ class Cells:
         return self._regrouped(codes, sums, _blocks_of(everything))
 
     def subtract(self, other: Self) -> Self:
-        """Take away rows that were merged in before."""
+        """Take away rows that were merged in before.
+
+        Parameters
+        ----------
+        other : Cells
+            Coded with the same bins; more rows than a cell holds are refused.
+
+        Returns
+        -------
+        Cells
+            What is left, without empty cells.
+
+        """
         self._require_same_bins(other)
         codes = np.concatenate([self.codes, other.codes])
         sums = _concatenate([self.sums, other.sums.scaled(-1.0)])
@@ -66,7 +102,19 @@ class Cells:
         return left.select(left.sums.count > _GONE * scale)
 
     def decay(self, factor: float) -> Self:
-        """Every row counts ``factor`` times, 0 < factor ≤ 1: how old days fade."""
+        """Let every row count less: how old days fade.
+
+        Parameters
+        ----------
+        factor : float
+            What a row counts, above 0 and at most 1.
+
+        Returns
+        -------
+        Cells
+            The same codes, all sums multiplied.
+
+        """
         if not 0.0 < factor <= 1.0:
             raise DataError(f"factor {factor!r} must be above 0 and at most 1")
         return replace(self, sums=self.sums.scaled(factor))

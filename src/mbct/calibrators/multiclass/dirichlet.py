@@ -116,9 +116,25 @@ def _minimise(
 class DirichletCalibrator(ManyScores):
     """Dirichlet calibration, softmax(W·ln p + b), for two classes or many (Kull et al. 2019).
 
-    ``score`` names one column for each class, in the order of ``classes`` (default: the sorted labels; None: all
-    columns); labels are then of any type and ``calibrate`` gives K columns. With a single score column it is a
-    binary method like the others, on (1 − p, p). ``penalty`` holds back the off-diagonal of W and b (ODIR).
+    With K score columns labels are of any type and ``calibrate`` gives K columns; with a single one it is a binary
+    method like the others, on (1 − p, p).
+
+    Parameters
+    ----------
+    score_column : str, int, sequence of them or None, default=None
+        One column for each class, in the order of ``classes``, or one column for two classes; None takes all columns.
+    penalty : float, default=1e-3
+        Weight of the squared off-diagonal of W and of the squared b in the loss (ODIR).
+    classes : sequence or None, default=None
+        Labels in the order of the score columns; None sorts them.
+
+    Attributes
+    ----------
+    map_ : DirichletMap
+        ``weights`` W of shape (K, K) and ``intercept`` b of shape (K,).
+    classes_ : ndarray of shape (K,)
+        The classes, in the order of the columns of ``predict_proba``.
+
     """
 
     method = "dirichlet"

@@ -35,12 +35,36 @@ class MulticlassCalibrator(ManyScores):
 
     Parameters
     ----------
-    score_column : columns of the K scores, in the order of ``classes``; other columns may tell bias patterns apart.
-    coupling : "joint" grows the trees of all classes together under one softmax; "one-vs-rest" fits an
+    score_column : str, int, sequence of them or None, default=None
+        Columns of the K scores, in the order of ``classes``; None takes all columns, or the K of ``y_prob``.
+    features : sequence of str or int, or None, default=None
+        Columns that the trees may split by beside the scores; None takes all others.
+    coupling : {"joint", "one-vs-rest"}, default="joint"
+        "joint" grows the trees of all classes together under one softmax; "one-vs-rest" fits an
         :class:`~mbct.calibrators.mbct.MBCTCalibrator` to each class and scales their results to sum to one.
-    features : columns that may tell bias patterns apart; None takes all but the scores.
-    classes : labels in the order of the score columns; None sorts them.
-    categorical, max_trees, learning_rate, n_folds, random_state, n_threads : as of MBCTCalibrator.
+    classes : sequence or None, default=None
+        Labels in the order of the score columns; None sorts them.
+    categorical : {"auto", "all"} or list of str or int, default="auto"
+        "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
+    max_trees : int or None, default=None
+        Most trees of an ensemble; None, here and below, takes the value of the preset "default".
+    learning_rate : float or None, default=None
+        Share of a leaf's value that is applied.
+    n_folds : int or None, default=None
+        Folds of held-out rows.
+    random_state : int, default=0
+        Seed; the same data and seed give the same model.
+    n_threads : int or None, default=None
+        None uses every processor; the model does not depend on it.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (K,)
+        The classes, in the order of the columns of ``predict_proba``.
+    bins_, trees_ : FeatureBins, tuple of tuples of CalibrationTree
+        Bins of scores and features, and the trees of each class (coupling "joint").
+    each_ : tuple of MBCTCalibrator
+        The calibrator of each class (coupling "one-vs-rest").
 
     """
 

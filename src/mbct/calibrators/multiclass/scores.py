@@ -47,7 +47,25 @@ class ManyScores(Calibrator):
     classes: Sequence[Any] | None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
-        """Learn the calibration of K score columns; ``y_prob`` may be a matrix with one column for each class."""
+        """Learn the calibration of K score columns from labels.
+
+        Parameters
+        ----------
+        X : data frame, array of shape (n_rows, n_columns) or mapping of columns
+            Rows with the score columns.
+        y : array of shape (n_rows,) or str
+            Labels of any type, or the name of the label column in ``X``.
+        sample_weight : array of shape (n_rows,), str or None, default=None
+            Weight of each row, or the name of the weight column in ``X``.
+        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
+            The scores, one column for each class, where they are no columns of ``X``.
+
+        Returns
+        -------
+        self : Calibrator
+            The fitted calibrator.
+
+        """
         columns, labels, label_name = take_labels(read_columns(X), y)
         columns, weight = take_weights(columns, sample_weight)
         names = self._score_names(columns, y_prob)
@@ -70,19 +88,61 @@ class ManyScores(Calibrator):
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities: K columns, or those of the positive class where one score column was fitted."""
+        """Calibrated probabilities.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit.
+        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
+            The scores, where they are no columns of ``X``.
+
+        Returns
+        -------
+        calibrated : ndarray of shape (n_rows, K)
+            One column for each class; of shape (n_rows,), for the positive class, where one score column was fitted.
+
+        """
         if self._is_binary:
             return super().calibrate(X, y_prob=y_prob)
         return self._calibrate_classes(_class_rows(read_columns(X), self.score_column_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of all classes, in the order of ``classes_``."""
+        """Calibrated probabilities of all classes.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit.
+        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
+            The scores, where they are no columns of ``X``.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, K)
+            Columns in the order of ``classes_``.
+
+        """
         if self._is_binary:
             return super().predict_proba(X, y_prob=y_prob)
         return self.calibrate(X, y_prob=y_prob)
 
     def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
-        """The most probable class."""
+        """The most probable class.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit.
+        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
+            The scores, where they are no columns of ``X``.
+
+        Returns
+        -------
+        classes : ndarray of shape (n_rows,)
+            The class of each row.
+
+        """
         likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
         return np.asarray(self.classes_[likeliest])
 

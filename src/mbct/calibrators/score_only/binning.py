@@ -20,8 +20,22 @@ Strategy = Literal["uniform-mass", "equal-width"]
 class HistogramCalibrator(ScoreCalibrator):
     """Histogram binning, ŷ_b = Σ_b wy / Σ_b w (Zadrozny and Elkan 2001).
 
-    ``strategy`` is ``uniform-mass`` (bins of equal weight, equal scores kept together) or ``equal-width`` (bins
-    of width 1/B; one without rows gives its middle). Not monotone: neighbouring rates may fall.
+    Not monotone: neighbouring rates may fall.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    n_bins : int, default=15
+        Most bins.
+    strategy : {"uniform-mass", "equal-width"}, default="uniform-mass"
+        Bins of equal weight, equal scores kept together, or of width 1/B, where one without rows gives its middle.
+
+    Attributes
+    ----------
+    map_ : StepMap
+        Edges of the bins and their label rates.
+
     """
 
     method = "histogram"
@@ -73,6 +87,19 @@ class ScalingBinningCalibrator(ScoreCalibrator):
 
     Platt scaling g on the log-odds, uniform-mass bins of g(p), the mean of g in the bin as output. All three steps
     use all rows, as the authors' package does.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    n_bins : int, default=15
+        Most bins.
+
+    Attributes
+    ----------
+    map_ : ScalingBinningMap
+        Slope and intercept of g, edges of its bins and their means.
+
     """
 
     method = "scaling-binning"
@@ -108,6 +135,21 @@ class BBQCalibrator(ScoreCalibrator):
         Π_b  Beta(m_b + α_b, n_b − m_b + β_b) / Beta(α_b, β_b),   α_b = p_b·N′/B,  β_b = (1 − p_b)·N′/B.
 
     The output is the weighted mean of the posterior means (m_b + α_b)/(n_b + N′/B): one step function.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    spread : float, default=10.0
+        C, at least 1: how far the numbers of bins range around n^⅓.
+    prior_strength : float, default=2.0
+        N′, above 0: rows that the priors of all bins together count as.
+
+    Attributes
+    ----------
+    map_ : StepMap
+        The averaged step function.
+
     """
 
     method = "bbq"

@@ -47,9 +47,26 @@ class EnsembleMap(ScoreMap):
 class EnsembleCalibrator(ScoreCalibrator):
     """Convex mixture of methods that look at the score alone, after Mix-n-Match (Zhang, Kailkhura and Han 2020).
 
-    The shares minimise the log loss of predictions held out by ``n_folds`` folds of whole scores (so that a flexible
-    member earns no share by memorising), the members are then fitted on all rows. With fewer than ``2·n_folds``
-    distinct scores, or where a fold would leave one class, all members get equal shares.
+    The shares minimise the log loss of predictions held out by folds of whole scores (so that a flexible member earns
+    no share by memorising), the members are then fitted on all rows. With fewer than ``2·n_folds`` distinct scores, or
+    where a fold would leave one class, all members get equal shares.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    methods : sequence of str, default=("identity", "temperature", "beta", "isotonic")
+        Names of the methods to mix, each with its default parameters.
+    n_folds : int, default=5
+        Folds of held-out scores, at least 2.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Attributes
+    ----------
+    map_ : EnsembleMap
+        Names, shares and fitted maps of the members.
+
     """
 
     method = "ensemble"

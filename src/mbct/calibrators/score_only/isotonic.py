@@ -18,6 +18,17 @@ class IsotonicCalibrator(ScoreCalibrator):
     """Isotonic regression (Zadrozny and Elkan 2002), scikit-learn's solver.
 
     Constant on blocks of scores, straight between blocks, constant beyond the scores seen.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+
+    Attributes
+    ----------
+    map_ : LinearMap
+        Ends of the blocks and their rates.
+
     """
 
     method = "isotonic"
@@ -42,6 +53,17 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
     Each block of the isotonic fit becomes one knot at its mean score, with straight lines between. Rates are
     drawn to the overall rate r by the weight of one row, v → (W·v + r)/(W + 1), which keeps their order and keeps
     them from 0 and 1; beyond the outermost knots the lines run to (0, 0) and (1, 1).
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+
+    Attributes
+    ----------
+    map_ : LinearMap
+        Knots and their rates.
+
     """
 
     method = "centred-isotonic"

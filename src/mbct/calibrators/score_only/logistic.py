@@ -123,7 +123,20 @@ class PlattCalibrator(ScoreCalibrator):
     """Platt scaling, σ(a·logit(p) + b), a ≥ 0 (Platt 1999).
 
     A score that ranks the wrong way round gets a = 0, a constant, instead of a turned ranking; a constant
-    score keeps a = 1. ``smooth_targets`` replaces the labels 1 and 0 by (N₊+1)/(N₊+2) and 1/(N₋+2).
+    score keeps a = 1.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    smooth_targets : bool, default=False
+        Whether to replace the labels 1 and 0 by (N₊+1)/(N₊+2) and 1/(N₋+2), as Platt did.
+
+    Attributes
+    ----------
+    map_ : PlattMap
+        ``slope`` a and ``intercept`` b.
+
     """
 
     method = "platt"
@@ -159,6 +172,17 @@ class TemperatureCalibrator(ScoreCalibrator):
     """Temperature scaling, σ(logit(p)/T), 0 < T ≤ 1000 (Guo et al. 2017).
 
     It cannot move a score across one half, so it cannot correct a base whose mean is wrong.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+
+    Attributes
+    ----------
+    map_ : TemperatureMap
+        ``temperature`` T.
+
     """
 
     method = "temperature"
@@ -200,8 +224,19 @@ def _log_parts(y_prob: FloatArray) -> tuple[FloatArray, FloatArray]:
 class BetaCalibrator(ScoreCalibrator):
     """Beta calibration, σ(a·ln p − b·ln(1−p) + c), a, b ≥ 0 (Kull, Silva Filho and Flach 2017).
 
-    ``variant`` names the free parameters: ``abm`` all three; ``ab`` holds the midpoint m at one half, so that
-    c = (a − b)·ln 2; ``am`` holds a = b, which is Platt scaling on the log-odds.
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+    variant : {"abm", "ab", "am"}, default="abm"
+        The free parameters: "abm" all three; "ab" holds the midpoint m at one half, so that c = (a − b)·ln 2; "am"
+        holds a = b, which is Platt scaling on the log-odds.
+
+    Attributes
+    ----------
+    map_ : BetaMap
+        ``a``, ``b`` and ``c``.
+
     """
 
     method = "beta"

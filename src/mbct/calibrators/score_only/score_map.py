@@ -34,14 +34,33 @@ class ScoreMap(ABC):
 
 
 class ScoreCalibrator(Calibrator):
-    """A calibrator whose fitted state is one :class:`ScoreMap`, kept as ``map_``."""
+    """A calibrator whose fitted state is one :class:`ScoreMap`.
+
+    Attributes
+    ----------
+    map_ : ScoreMap
+        The fitted map from prediction to calibrated probability.
+
+    """
 
     map_type: ClassVar[type[ScoreMap]]
     map_: ScoreMap
 
     @abstractmethod
     def fit_map(self, counts: ScoreCounts) -> ScoreMap:
-        """Fit the map to rows summed by score."""
+        """Fit the map to rows summed by score.
+
+        Parameters
+        ----------
+        counts : ScoreCounts
+            Distinct scores, with the weight of the positives and of all rows at each.
+
+        Returns
+        -------
+        map : ScoreMap
+            The fitted map, of the type ``map_type``.
+
+        """
 
     def _fit(self, data: TrainingData) -> None:
         self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))
@@ -106,7 +125,19 @@ class IdentityMap(ScoreMap):
 
 
 class IdentityCalibrator(ScoreCalibrator):
-    """Leaves every score as it is; labels that are all equal are allowed, as nothing is learned from them."""
+    """Leaves every score as it is; labels that are all equal are allowed, as nothing is learned from them.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+
+    Attributes
+    ----------
+    map_ : IdentityMap
+        p → p.
+
+    """
 
     method = "identity"
     map_type = IdentityMap

@@ -42,6 +42,17 @@ class VennAbersCalibrator(ScoreCalibrator):
     For a new score, isotonic regression is fitted with the row added as a negative (p₀) and as a positive (p₁); one
     of the two is perfectly calibrated. After O(n log n) preparation a prediction costs O(log n). The new row has
     weight one.
+
+    Parameters
+    ----------
+    score_column : str, int or None, default=None
+        Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
+
+    Attributes
+    ----------
+    map_ : VennAbersMap
+        p₀ and p₁ as step functions of the score.
+
     """
 
     method = "venn-abers"
@@ -62,7 +73,21 @@ class VennAbersCalibrator(ScoreCalibrator):
         return VennAbersMap(*_steps(counts.score, p0), *_steps(counts.score, p1))
 
     def interval(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Lower and upper probability (p₀, p₁) of each row, shape (n, 2)."""
+        """Lower and upper probability (p₀, p₁) of each row.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit.
+        y_prob : array of shape (n_rows,) or None, default=None
+            The prediction, where it is no column of ``X``.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_rows, 2)
+            p₀ and p₁; ``calibrate`` gives p₁/(1 − p₀ + p₁), which lies between them.
+
+        """
         _, score = self._read(X, y_prob)
         return np.column_stack(self.map_.interval(score))
 
