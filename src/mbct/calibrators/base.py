@@ -108,13 +108,41 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of both classes, shape (n_rows, 2), columns in the order of ``classes_``."""
+        """Calibrated probabilities of both classes.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit; others are ignored.
+        y_prob : array of shape (n_rows,) or None, default=None
+            The prediction, where it is no column of ``X``.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_rows, 2)
+            Columns in the order of ``classes_``.
+
+        """
         probability = self.calibrate(X, y_prob=y_prob)
         both = np.column_stack([1.0 - probability, probability])
         return both if self.positive_ == 1 else both[:, ::-1]
 
     def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
-        """The class of each row: the positive one where its calibrated probability exceeds one half."""
+        """The class of each row: the positive one where its calibrated probability exceeds one half.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            Rows with the columns of the fit; others are ignored.
+        y_prob : array of shape (n_rows,) or None, default=None
+            The prediction, where it is no column of ``X``.
+
+        Returns
+        -------
+        classes : ndarray of shape (n_rows,)
+            Values of ``classes_``.
+
+        """
         exceeds = self.calibrate(X, y_prob=y_prob) > 0.5
         return np.asarray(self._labels.negative_and_positive[exceeds.astype(int)])
 
@@ -141,7 +169,14 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return -float(np.average(losses, weights=weight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator to ``path`` as JSON, whole or not at all; :func:`mbct.load_model` reads it."""
+        """Write the fitted calibrator as JSON, whole or not at all; :func:`mbct.load_model` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            The model file; one that is there is replaced.
+
+        """
         check_is_fitted(self)
         persistence.save(self, path)
 

@@ -247,7 +247,21 @@ class MBCTCalibrator(MBCTParameters):
         )
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
-        """Learn from cells, such as :func:`mbct.data.aggregation` or a store gives."""
+        """Learn from cells, such as :func:`mbct.data.aggregate` or a store gives.
+
+        Parameters
+        ----------
+        cells : Cells
+            Sums of the rows of equal codes.
+        bins : FeatureBins
+            Bins that the cells were coded with.
+
+        Returns
+        -------
+        self : MBCTCalibrator
+            The fitted calibrator.
+
+        """
         check_cells(self, cells, bins)
         # Cells of one score are told apart by it: their order is that of their content already.
         ordered = cells if cells.one_score else cells.canonical()

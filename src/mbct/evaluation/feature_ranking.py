@@ -32,13 +32,34 @@ class RankedFeature:
 
 @dataclass(frozen=True)
 class FeatureRanking:
-    """Columns by falling gain, and what recalibrating the score alone gains."""
+    """Columns by falling gain, and what recalibrating the score alone gains.
+
+    Attributes
+    ----------
+    score : RankedFeature
+        The gain of recalibrating the score alone.
+    columns : tuple of RankedFeature
+        Every column with its gain beside the score and the standard error of it.
+
+    """
 
     score: RankedFeature
     columns: tuple[RankedFeature, ...]
 
     def best(self, most: int | None = None) -> list[str]:
-        """Names of the columns that help, at most so many: the paper took seven."""
+        """Names of the columns that help, those with the largest gain first.
+
+        Parameters
+        ----------
+        most : int or None, default=None
+            At most so many (the paper took seven); None takes all that help.
+
+        Returns
+        -------
+        names : list of str
+            Good for ``features`` of :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
+
+        """
         return [advice.column for advice in self.columns if advice.helps][:most]
 
     def to_dict(self) -> dict[str, Any]:

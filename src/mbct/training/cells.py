@@ -129,7 +129,19 @@ class Cells:
         return replace(self, sums=moved)
 
     def select(self, index: np.ndarray) -> Self:
-        """The cells at ``index`` (numbers or a mask)."""
+        """Some of the cells.
+
+        Parameters
+        ----------
+        index : ndarray of int or bool
+            Their numbers, or a mask.
+
+        Returns
+        -------
+        Cells
+            In the order of ``index``.
+
+        """
         block = None if self.block is None else self.block[index]
         sums = self.sums.take(index)
         return type(self)(self.codes[index], sums, self.n_codes, self.fingerprint, self.one_score, block)
