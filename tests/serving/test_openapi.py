@@ -58,3 +58,9 @@ def test_without_a_model_rows_are_any_objects_and_a_token_is_asked_for():
     assert found["paths"]["/v1/score"]["post"]["security"] == [{"token": []}]
     assert "security" not in found["paths"]["/healthz"]["get"]
     assert "securitySchemes" not in document(None, Limits(), token=False)["components"]
+
+
+def test_only_outcomes_can_be_more_than_several_workers_can_do():
+    paths = document(None, Limits(), token=False)["paths"]
+    refusing = {route for route, operations in paths.items() for o in operations.values() if "501" in o["responses"]}
+    assert refusing == {"/v1/outcome"}

@@ -67,6 +67,7 @@ def _paths() -> dict[str, dict[str, Any]]:
     for route, (summary, name, answer) in gets.items():
         responses = {"200": {"description": "Done", "content": answer}}
         paths[route] = {"get": {"summary": summary, "operationId": name, "responses": responses}}
+    paths["/v1/outcome"]["post"]["responses"]["501"] = _problem("A service of several processes takes no outcomes")
     ready = paths["/readyz"]["get"]["responses"]
     ready["503"] = {"description": "No model yet", "content": _json("Readiness")}
     return paths
