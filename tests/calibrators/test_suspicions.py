@@ -117,6 +117,13 @@ def test_identifiers_and_dates_are_no_features(function):
     assert "site (" not in found[0]
 
 
+def test_a_date_is_left_out_and_suggested_as_time_in_one_warning():
+    frame, y = orders()
+    (message,) = messages(fit, frame[["p", "day", "site"]], y)
+    assert message.startswith("left out, features=[…] would keep them: day (dates, for example 2024-01-01")
+    assert message.endswith("; rows have a date ('day') and may share what happened that day: pass time='day'")
+
+
 def test_they_are_left_out_of_the_model_and_kept_where_they_are_asked_for():
     frame, y = orders()
     frame = frame.drop(columns=["day", "text_day"])

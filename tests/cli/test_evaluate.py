@@ -49,6 +49,20 @@ def test_gates_decide_the_exit_code(folder: Path, gates: list[str], code: int):
     assert any(gate["failed"] for gate in checked) == bool(code)
 
 
+@pytest.mark.filterwarnings("ignore:.* that training has not met")
+@pytest.mark.parametrize(("upper", "code", "share"), [("1 = 0", 0, "0"), ("TRUE", 1, "1")])
+def test_a_gate_on_values_that_training_has_not_met(folder: Path, upper: str, code: int, share: str):
+    query = f"SELECT * REPLACE (CASE WHEN {upper} THEN upper(device) ELSE device END AS device) FROM data"
+    arguments = ["evaluate", "clicks.parquet", "--sql", query, "--fail-if", "unseen > 0.5"]
+    done = mbct(*arguments, "--model", "paper.json", cwd=folder)
+    assert done.code == code, done.err
+    assert f"unseen is {share}, fails if unseen > 0.5" in done.out
+    for model in ([], ["--model", "isotonic.json"]):
+        refused = mbct(*arguments, *model, cwd=folder)
+        assert refused.code == 2
+        assert "'unseen', which needs --model with a model of method mbct" in refused.err
+
+
 def test_a_gate_on_a_metric_without_value_fails(folder: Path):
     """One class only: AUC is not defined, and what cannot be measured must not pass."""
     done = mbct(

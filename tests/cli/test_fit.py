@@ -206,6 +206,25 @@ def test_a_leak_is_named(folder: Path, tmp_path: Path):
     assert "leave it out with --exclude amount" in done.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", *QUICK, "-o", "m.json"],
+        ["fit", "--method", "segment", "--set", "field=device", "-o", "m.json"],
+        ["fit", "--preset", "paper", "--set", "negative_sampling_rate=0.5", "-o", "m.json"],
+        ["compare", "--methods", "platt", "--folds", "2"],
+        ["advise"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:3]),
+)
+def test_a_leak_is_named_once(arguments: list[str], folder: Path, tmp_path: Path):
+    query = "SELECT *, click * 12.5 AS amount FROM data"
+    name, *options = arguments
+    done = mbct(name, folder / "clicks.parquet", "--sql", query, *options, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.err.count("suspected leak") == 1, done.err
+
+
 def test_fit_says_what_it_did(folder: Path, tmp_path: Path):
     done = mbct("fit", folder / "clicks.parquet", *QUICK, "-o", "model.json", cwd=tmp_path)
     assert done.code == 0, done.err

@@ -335,11 +335,10 @@ class MBCTCalibrator(MBCTParameters):
 
     def _fit(self, data: TrainingData) -> None:
         config = self.config(data.blocks)
+        advice = None
         if data.block is None and self.preset != "paper":
-            suggestion = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
-            if suggestion is not None:
-                warnings.warn(suggestion, MBCTWarning, stacklevel=4)
-        data = self.without_unfit(data, stacklevel=4)
+            advice = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
+        data = self.without_unfit(data, stacklevel=4, advice=advice)
         warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=4)
         bins, cells = self.binned_cells(self.unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:

@@ -56,11 +56,11 @@ class MBCTParameters(Calibrator):
     random_state: int
     n_threads: int | None
 
-    def without_unfit(self, data: TrainingData, stacklevel: int) -> TrainingData:
-        """The rows without identifiers and dates, which are no features unless they are named; said in a warning."""
+    def without_unfit(self, data: TrainingData, stacklevel: int, advice: str | None = None) -> TrainingData:
+        """The rows without identifiers and dates, no features unless they are named; one warning, with ``advice``."""
         chosen = self.feature_columns(data.columns, data.score)
         unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
-        warn(describe_unfit(unfit, kept=self.features is not None), stacklevel + 1)
+        warn(describe_unfit(unfit, kept=self.features is not None, advice=advice), stacklevel + 1)
         return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
 
     def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:

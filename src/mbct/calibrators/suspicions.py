@@ -65,11 +65,12 @@ def unfit_in_engine(source: LazySource, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def describe_unfit(unfit: dict[str, str], *, kept: bool) -> list[str]:
-    """One message about identifiers and dates, where there are any; ``kept`` where the user asked for them."""
+def describe_unfit(unfit: dict[str, str], *, kept: bool, advice: str | None = None) -> list[str]:
+    """One message about identifiers and dates, where there are any, and ``advice``; ``kept`` if the user names them."""
     what = "kept as features=[…] asks" if kept else "left out, features=[…] would keep them"
     listed = ", ".join(f"{name} ({reason})" for name, reason in unfit.items())
-    return [f"{what}: {listed}"] if unfit else []
+    said = [*([f"{what}: {listed}"] if unfit else []), *([] if advice is None else [advice])]
+    return ["; ".join(said)] if said else []
 
 
 def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
@@ -94,19 +95,26 @@ def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
         yield f"too few rows to tell: {n_rows:,}, {positives:,} positives; add rows before you trust a calibration"
 
 
+def unseen_shares(model: CalibrationEnsemble, codes: CodeMatrix) -> dict[str, float]:
+    """Of each category that the trees split by, the share of rows whose value training has not met."""
+    used = {int(j) for tree in model.trees for j in np.unique(tree.feature) if j >= 0}
+    categories = {j: model.bins[j] for j in sorted(used) if isinstance(model.bins[j], CategoryBins)}
+    return {feature.name: float(np.mean(codes[:, j] == feature.unseen)) for j, feature in categories.items()}
+
+
 def unseen_values(model: CalibrationEnsemble, columns: Columns, codes: CodeMatrix) -> Iterator[str]:
     """Columns that the trees split by and most of whose values at prediction training has not met."""
     if len(codes) < _FEWEST_SCORED:
         return
-    used = {int(j) for tree in model.trees for j in np.unique(tree.feature) if j >= 0}
-    for j in sorted(used):
+    for name, share in unseen_shares(model, codes).items():
+        j = model.bins.names.index(name)
         feature = model.bins[j]
-        unseen = np.flatnonzero(codes[:, j] == feature.unseen)
-        if isinstance(feature, CategoryBins) and len(unseen) > 0.5 * len(codes):
+        if isinstance(feature, CategoryBins) and share > 0.5:
+            unseen = np.flatnonzero(codes[:, j] == feature.unseen)
             values = dict.fromkeys(columns.numpy(feature.name)[unseen[:1000]].tolist())
             given, known = (", ".join(map(repr, list(some)[:3])) for some in (values, feature.values))
             yield (
-                f"{len(unseen) / len(codes):.0%} of the rows have a value of {feature.name!r} that training has not "
+                f"{share:.0%} of the rows have a value of {feature.name!r} that training has not "
                 f"met ({given}; known are {known}): are they spelled differently?"
             )
 

@@ -27,6 +27,8 @@ EXAMPLES = (
 )
 MEASURED_BY = ("field_ece", "field_rce")
 """Errors over fields that a gate may name: their means over the fields of ``--by``."""
+UNSEEN = "unseen"
+"""What a gate may name beside the metrics: the share of rows of the worst column whose value is unseen."""
 
 _GATE = re.compile(r"\s*([A-Za-z_]\w*)\s*(>=|<=|==|!=|>|<)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
@@ -94,7 +96,13 @@ def parse_gate(text: str) -> Gate:
 @names_option("--by", "Columns whose values are evaluated one by one.")
 @click.option("--intervals", is_flag=True, help="95 % intervals too; whole days or groups are resampled if known.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
-@click.option("--fail-if", "gates", multiple=True, metavar="GATE", help="Exit with 1 if it holds, as 'ece > 0.01'.")
+@click.option(
+    "--fail-if",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="Exit with 1 if it holds, as 'ece > 0.01'; with --model also 'unseen > 0.5'.",
+)
 @click.pass_context
 def evaluate(
     ctx: click.Context,
@@ -117,7 +125,10 @@ def evaluate(
         opened.require(by)
         table = opened.table(_needed(opened, roles, calibrator, by))
     results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
-    verdicts = [gate.check(measured(list(results.values())[-1])) for gate in parsed]
+    values = measured(list(results.values())[-1])
+    if any(gate.metric == UNSEEN for gate in parsed):
+        values |= unseen_share(calibrator, table)
+    verdicts = [gate.check(values) for gate in parsed]
     if as_json:
         print_json(_document(results, verdicts))
     else:
@@ -168,6 +179,19 @@ def measured(evaluation: "Evaluation") -> dict[str, Any]:
         values |= {name: evaluation.fields[name][-1] for name in MEASURED_BY}
         values["multicalibration_error"] = evaluation.multicalibration_error
     return values
+
+
+def unseen_share(calibrator: Any, table: Any) -> dict[str, float]:
+    """The largest share, over the columns that the trees split by, of values that training has not met."""
+    from mbct.calibrators.suspicions import unseen_shares
+    from mbct.data.columns import read_columns
+    from mbct.data.memory import encode
+
+    if calibrator is None or calibrator.method != "mbct":
+        raise ParameterError(f"--fail-if names {UNSEEN!r}, which needs --model with a model of method mbct")
+    columns = read_columns(table)
+    codes = encode(columns, calibrator.model_.bins, columns.numpy(calibrator.score_column_))
+    return {UNSEEN: max(unseen_shares(calibrator.model_, codes).values(), default=0.0)}
 
 
 def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict[str, Any]:

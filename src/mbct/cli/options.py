@@ -1,6 +1,7 @@
 """Options that several commands take, and what they mean together."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -12,7 +13,7 @@ import click
 from mbct.cli.roles import NO_TIME, Roles, as_binary, assign
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
-from mbct.errors import ModelFileError, ParameterError
+from mbct.errors import MBCTWarning, ModelFileError, ParameterError
 
 DATA_ENDINGS = (".csv", ".tsv", ".parquet", ".pq")
 
@@ -165,6 +166,7 @@ def labelled_data(
         binary = as_binary(opened, roles.label, rows.positive)
         for leak in suspected_leaks(binary, roles) if roles.features else ():
             note(f"suspected leak: {leak}; leave it out with --exclude {leak.column}")
+            warnings.filterwarnings("ignore", "suspected leak", MBCTWarning)  # which would say it again
         yield binary, roles
 
 
