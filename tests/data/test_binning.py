@@ -135,7 +135,6 @@ def test_values_that_weights_sort_by_label_keep_their_codes_in_every_engine(
 @pytest.mark.parametrize(
     ("dtype", "message"),
     [
-        (pl.Datetime("us", "UTC"), "has a time zone"),
         (pl.Time, "which is no category"),
         (pl.Binary, "which is no category"),
     ],

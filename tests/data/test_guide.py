@@ -57,7 +57,7 @@ def test_the_script_fits_refreshes_and_scores(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "better than what is in service" in done.stdout
+    assert "better than the predictions as they came" in done.stdout
     store = CellStore(tmp_path / "store")
     assert store.days() == ["2024-05-01", "2024-05-02"]
     model = ModelRegistry(store).in_service()

@@ -24,7 +24,7 @@ def _prepared(path: Path, **changes: Any) -> Any:
         "level_wise": True,
     }
     with prepare(open_source(pl.scan_parquet(path)), **(arguments | changes)) as prepared:
-        return prepared.grown_on
+        return prepared.rows
 
 
 def test_cells_are_taken_while_they_fit(awkward_file: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_shift_moves_every_row_by_the_constant_and_nothing_else():
     assert tree.step.tolist() == [0.25, -0.5, 1.0]
     codes = np.array([[0], [1], [2]], np.uint8)
     np.testing.assert_array_equal(moved.step[moved.apply(codes)], tree.step[tree.apply(codes)] + 0.125)
-    assert moved.to_dict((3,)) == {**tree.to_dict((3,)), "step": [0.375, -0.375, 1.125]}
+    assert moved.to_dict((3,)) == {**tree.to_dict((3,)), "leaf_value": [0.375, -0.375, 1.125]}
 
 
 def test_shifted_and_rescaled_steps_keep_nine_digits():

@@ -24,6 +24,7 @@ def stretched(seed, n_rows):
     return data.frame.assign(p=pressed), data.truth
 
 
+@pytest.mark.filterwarnings("ignore:.*that training has not met")
 @pytest.mark.parametrize("size", ["auto", "full", "compact"])
 def test_within_bin_keeps_the_order_inside_every_segment_and_still_gains(size):
     frame, _ = stretched(0, 20_000)

@@ -102,6 +102,7 @@ def test_steps_are_finite_and_bounded():
         assert np.all(np.abs(tree.step) <= STEP_LIMIT)
 
 
+@pytest.mark.filterwarnings("ignore:.*that training has not met")
 def test_rows_with_the_same_content_as_the_training_data_are_not_needed_at_prediction():
     data = biased_clicks(7, 5_000)
     calibrator = fit(data.frame)

@@ -23,5 +23,5 @@ def test_whole_cells_are_in_one_place():
     count = np.full(500, 6.0)
     parts = spread(count, np.where(np.arange(500) % 3 == 0, 6.0, 0.0), atomic=True)
     assert np.array_equal(parts.cell, np.arange(500))
-    assert np.array_equal(parts.weight, count)
+    assert np.array_equal(parts.count, count)
     assert np.bincount(parts.fold) == pytest.approx(100, rel=0.3)

@@ -6,6 +6,9 @@ import pytest
 from builders import biased_clicks
 from mbct import MBCTCalibrator
 
+pytestmark = pytest.mark.filterwarnings("ignore::mbct.errors.MBCTWarning")
+"""Most names here are met once, which is what weights are tried on."""
+
 
 def weights_of(kind, y, rng):
     return {
@@ -18,7 +21,8 @@ def weights_of(kind, y, rng):
 
 
 def fit(frame, weight, **options):
-    return MBCTCalibrator(score_column="p", **options).fit(frame, "y", sample_weight=weight)
+    features = [name for name in frame if name not in ("p", "y")]
+    return MBCTCalibrator(score_column="p", features=features, **options).fit(frame, "y", sample_weight=weight)
 
 
 def with_many_names(data, rng):
@@ -65,7 +69,7 @@ def test_every_row_twice_is_not_twice_the_evidence():
 
 
 @pytest.mark.parametrize(
-    ("weight", "options"), [(0.25, {}), (3.0, {"size": "compact"}), (10 / 3, {"order": "within-bin"})]
+    ("weight", "options"), [(0.25, {}), (3.0, {"model_size": "compact"}), (10 / 3, {"rank_preservation": "within-bin"})]
 )
 def test_one_weight_for_all_changes_nothing(weight, options):
     data, fresh = biased_clicks(9, 6_000), biased_clicks(209, 2_000).frame
