@@ -11,7 +11,7 @@ BASE = "identity"
 TITLES = {"time": "Held-out quality in time order", "groups": "Held-out quality by groups"}
 NOTES = {
     "time": "The base predictor is trained on the first stretch of time, calibrators on the second, and the third "
-    "evaluates them. Every pair runs with and without the columns that name the time (month, day, year).",
+    "evaluates them. Every pair runs with and without the columns that identify the time (month, day, year).",
     "groups": "Whole groups (students, users, persons) are drawn at random into three parts: one trains the base "
     "predictor, one the calibrators, one evaluates them.",
 }
