@@ -1,4 +1,4 @@
-"""Cells spread over folds: unit by unit where they hold many rows, atomic where each is one."""
+"""Cells spread over folds: row by row where they hold many, undivided where each is one row."""
 
 import numpy as np
 import pytest

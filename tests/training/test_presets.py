@@ -1,4 +1,4 @@
-"""The fast preset: fewer, larger trees, kept atomic, and still a gain on rows it has not seen."""
+"""The fast preset: fewer, larger trees, not distilled, and still a gain on rows it has not seen."""
 
 import numpy as np
 import pytest

@@ -142,7 +142,7 @@ def too_good(auc: float, base_auc: float) -> bool:
 
 
 def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float | None:
-    """The AUC where it lies clearly below one half, else None."""
+    """The AUC where it is clearly below one half, else None."""
     positives = float(np.sum(y_true))
     negatives = len(y_true) - positives
     if min(positives, negatives) < _FEWEST:

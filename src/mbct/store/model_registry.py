@@ -264,7 +264,7 @@ class FileBackend:
             found.append(ModelVersion(version, written, version == current, size, notes.get(version, "")))
         return sorted(found, key=lambda one: (one.published, one.version), reverse=True)
 
-    def add(self, version: str, content: bytes, model: CalibrationEnsemble, note: str) -> None:  # noqa: ARG002
+    def add(self, version: str, content: bytes, model: CalibrationEnsemble, note: str) -> None:  # noqa: ARG002 - Redis publishes rules too
         """Keep a version; a damaged file is written again."""
         if not self._storage.create(_file(version), content) and self.content(version) != content:
             self._storage.write(_file(version), content)

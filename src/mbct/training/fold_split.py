@@ -67,18 +67,18 @@ def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
     """How much of ``amount`` units falls into the first of two random halves.
 
     Whole units are drawn one by one up to 62 (binomial), beyond that by the normal limit; what is left after the
-    atomic units goes with the first of them, so that a row of weight 1.5 is not evaluated on half of itself.
+    whole units goes with the first of them, so that a row of weight 1.5 is not evaluated on half of itself.
     """
     bits = random_bits(seed, i, stream)
-    atomic = int(amount + 1e-9)
-    rest = max(amount - atomic, 0.0)
-    goes_with = np.uint64(0) if atomic else np.uint64(63)
+    whole = int(amount + 1e-9)
+    rest = max(amount - whole, 0.0)
+    goes_with = np.uint64(0) if whole else np.uint64(63)
     taken = rest if (bits >> goes_with) & np.uint64(1) else 0.0
-    if atomic <= 62:
-        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(atomic)) - np.uint64(1)))
+    if whole <= 62:
+        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
     uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
-    draw = float(np.rint(0.5 * atomic + 0.5 * np.sqrt(float(atomic)) * _normal_quantile(uniform)))
-    return taken + min(max(draw, 0.0), float(atomic))
+    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * _normal_quantile(uniform)))
+    return taken + min(max(draw, 0.0), float(whole))
 
 
 @kernel
@@ -104,19 +104,19 @@ def _normal_quantile(u: float) -> float:
 def _split_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
     """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
 
-    What is left after the atomic units goes with the first of them.
+    What is left after the whole units goes with the first of them.
     """
     out[:] = 0.0
-    atomic = int(amount + 1e-9)
-    rest = max(amount - atomic, 0.0)
+    whole = int(amount + 1e-9)
+    rest = max(amount - whole, 0.0)
     if rest > 1e-9:
-        goes_with = stream + 2 if atomic else stream + 1
+        goes_with = stream + 2 if whole else stream + 1
         out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
-    if atomic <= 64:
-        for unit in range(atomic):
+    if whole <= 64:
+        for unit in range(whole):
             out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
         return
-    left = float(atomic)
+    left = float(whole)
     for fold in range(n_folds - 1):
         share = 1.0 / (n_folds - fold)
         uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
