@@ -32,7 +32,7 @@ def row_keys(columns: Columns, seed: int) -> KeyArray:
 def sparse_row_keys(matrix: Any, seed: int) -> KeyArray:
     """Keys of the rows of a scipy sparse matrix."""
     table = matrix.tocsr()
-    # Duplicates of one type each, so that the kernel is compiled once.
+    # Copies of one type each, so that the kernel is compiled once.
     bits = np.array(table.data, dtype=np.float64).view(np.uint64)
     indptr, indices = np.array(table.indptr, dtype=np.int64), np.array(table.indices, dtype=np.int64)
     columns = np.array([_column_bits(j, seed) for j in range(table.shape[1])], dtype=np.uint64)
