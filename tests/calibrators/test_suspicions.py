@@ -10,7 +10,6 @@ import pytest
 from builders import biased_clicks
 from mbct import MBCTCalibrator, MBCTWarning, compare, load_model, rank_features
 from mbct.calibrators.persistence import dumps
-from mbct.calibrators.suspicions import too_good
 from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 
 QUICK = {"max_trees": 4, "n_folds": 2}
@@ -61,12 +60,6 @@ def test_a_comparison_that_is_too_good_says_so():
     with pytest.warns(MBCTWarning) as caught:
         compare(frame, y, score_column="p", methods={"mbct": MBCTCalibrator(max_trees=60, n_folds=2)}, cv=2)
     assert any("suspiciously good, a column may hold the label: mbct (AUC 0." in str(each.message) for each in caught)
-
-
-def test_a_leap_needs_both_a_high_area_and_a_low_base():
-    assert too_good(0.99, 0.6)
-    assert not too_good(0.99, 0.9)
-    assert not too_good(0.9, 0.6)
 
 
 @every_entry

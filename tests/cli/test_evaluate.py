@@ -60,7 +60,7 @@ def test_a_gate_on_values_that_training_has_not_met(folder: Path, upper: str, co
     for model in ([], ["--model", "isotonic.json"]):
         refused = mbct(*arguments, *model, cwd=folder)
         assert refused.code == 2
-        assert "'unseen', which needs --model with a model of method mbct" in refused.err
+        assert "'unseen', which needs a model of method mbct" in refused.err
 
 
 def test_a_gate_on_a_metric_without_value_fails(folder: Path):

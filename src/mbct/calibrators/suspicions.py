@@ -31,8 +31,6 @@ _FEWEST_SCORED = 20
 """Rows to score below which unseen values are no sign of another spelling."""
 _TEXTS_READ = 1_000
 """Distinct texts that are tried as dates."""
-_LEAP, _TOO_GOOD = 0.2, 0.95
-"""A calibrated AUC above 0.95 that exceeds the base's by 0.2 is too good to be true."""
 
 
 def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:
@@ -134,11 +132,6 @@ def fitting_rows(
         f"these are the {len(y_true):,} rows that the model was fitted on: they make it look better than it is; "
         "evaluate on rows that it has not seen"
     ]
-
-
-def too_good(auc: float, base_auc: float) -> bool:
-    """Whether a calibrated AUC leaps so far above the base's that a leak is likely."""
-    return auc > _TOO_GOOD and auc - base_auc > _LEAP
 
 
 def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float | None:

@@ -127,7 +127,7 @@ def evaluate(
     results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
-        values |= unseen_share(calibrator, table)
+        values[UNSEEN] = max(unseen_by_column(calibrator, table).values(), default=0.0)
     verdicts = [gate.check(values) for gate in parsed]
     if as_json:
         print_json(_document(results, verdicts))
@@ -181,17 +181,17 @@ def measured(evaluation: "Evaluation") -> dict[str, Any]:
     return values
 
 
-def unseen_share(calibrator: Any, table: Any) -> dict[str, float]:
-    """The largest share, over the columns that the trees split by, of values that training has not met."""
+def unseen_by_column(calibrator: Any, table: Any) -> dict[str, float]:
+    """Of each category that the trees split by, the share of rows whose value training has not met."""
     from mbct.calibrators.suspicions import unseen_shares
     from mbct.data.columns import read_columns
     from mbct.data.memory import encode
 
     if calibrator is None or calibrator.method != "mbct":
-        raise ParameterError(f"--fail-if names {UNSEEN!r}, which needs --model with a model of method mbct")
+        raise ParameterError(f"--fail-if names {UNSEEN!r}, which needs a model of method mbct")
     columns = read_columns(table)
     codes = encode(columns, calibrator.model_.bins, columns.numpy(calibrator.score_column_))
-    return {UNSEEN: max(unseen_shares(calibrator.model_, codes).values(), default=0.0)}
+    return unseen_shares(calibrator.model_, codes)
 
 
 def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict[str, Any]:

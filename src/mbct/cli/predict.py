@@ -1,13 +1,15 @@
 """``mbct predict``: add the calibrated probability to every row."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from mbct.cli.evaluate import UNSEEN, Gate, parse_gate, unseen_by_column
 from mbct.cli.options import data_argument, load_calibrator, memory_option, model_argument, output_option, sql_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
@@ -23,6 +25,7 @@ EXAMPLES = (
     "mbct predict model.json clicks.csv -o - | head",
     "cat clicks.csv | mbct predict model.json - -o scored.csv.gz",
     "mbct predict model.json clicks.parquet --bounds -o scored.parquet",
+    "mbct predict model.json clicks.parquet --fail-if 'unseen > 0.5' -o scored.parquet",
 )
 
 
@@ -39,6 +42,13 @@ EXAMPLES = (
     show_default=True,
     help="A row without a score: an empty probability, or stop.",
 )
+@click.option(
+    "--fail-if",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="Write no file and exit with 1 if it holds: 'unseen > 0.5', a column's share of values new to the model.",
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format, whatever the ending of FILE.")
 @memory_option
 @sql_option
@@ -49,6 +59,7 @@ def predict(
     column: str,
     bounds: bool,
     on_missing: str,
+    gates: tuple[str, ...],
     form: str | None,
     memory_limit: str | None,
     sql: str | None,
@@ -61,13 +72,14 @@ def predict(
     if bounds and calibrator.method != "mbct":
         raise ParameterError(f"{model} holds a {calibrator.method!r} calibrator: --bounds needs bins, which 'mbct' has")
     _refuse_own_input(data, output)
-    missing = _Missing(on_missing == "null")
+    missing, unseen = _Missing(on_missing == "null"), _Unseen(_gates(gates, calibrator))
     with open_data(data, sql, once=True, memory_limit=memory_limit) as opened, progress("calibrating") as advance:
         columns = [column, f"{column}_lower", f"{column}_upper"] if bounds else [column]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
-        n_rows = write_tables(with_calibrated(calibrator, opened, columns, missing, advance), output, form)
+        tables = with_calibrated(calibrator, opened, columns, missing, advance)
+        n_rows = write_tables(unseen.checked(calibrator, tables), output, form)
     if output != STANDARD_OUTPUT:
         note(f"wrote {n_rows:,} rows to {output}")
     if missing.n_rows:
@@ -80,6 +92,41 @@ class _Missing:
 
     may_pass: bool
     n_rows: int = 0
+
+
+@dataclass
+class _Unseen:
+    """Gates on the share of values that training has not met, and their number so far, by column."""
+
+    gates: Sequence[Gate]
+    n_rows: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def checked(self, calibrator: "Calibrator", tables: Iterator[Any]) -> Iterator[Any]:
+        """The tables as they are; the last is followed by the gates, which may end the command."""
+        for table in tables:
+            if self.gates:
+                shares = unseen_by_column(calibrator, table)
+                self.counts.update({name: round(share * table.num_rows) for name, share in shares.items()})
+                self.n_rows += table.num_rows
+            yield table
+        worst = max(self.counts.values(), default=0) / max(self.n_rows, 1)
+        verdicts = [gate.check({UNSEEN: worst}) for gate in self.gates]
+        for verdict in verdicts:
+            note(str(verdict))
+        if any(verdict.failed for verdict in verdicts):
+            raise click.exceptions.Exit(1)
+
+
+def _gates(given: Sequence[str], calibrator: "Calibrator") -> list[Gate]:
+    """The gates, all of them on unseen values: labels, which other metrics need, are not known here."""
+    gates = [parse_gate(text) for text in given]
+    for gate in gates:
+        if gate.metric != UNSEEN:
+            raise ParameterError(f"--fail-if names {gate.metric!r}; predict has {UNSEEN!r}, mbct evaluate the metrics")
+    if gates and calibrator.method != "mbct":
+        raise ParameterError(f"--fail-if names {UNSEEN!r}, which needs a model of method mbct")
+    return gates
 
 
 def _refuse_own_input(data: str | None, output: str) -> None:

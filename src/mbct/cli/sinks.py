@@ -3,7 +3,7 @@
 import gzip
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -41,13 +41,11 @@ def write_tables(tables: Iterable[Any], target: str, form: str | None = None) ->
     if target == STANDARD_OUTPUT and chosen == "parquet" and sys.stdout.isatty():
         raise ParameterError("Parquet is no text for a terminal: redirect it to a file, or take --format csv")
     n_rows, writer = 0, None
-    with _sink(target) as sink:
+    with _sink(target) as sink, ExitStack() as open_writer:
         for table in tables:
-            writer = writer or _writer(sink, table.schema, chosen)
+            writer = writer or open_writer.enter_context(_writer(sink, table.schema, chosen))
             writer.write_table(table)
             n_rows += table.num_rows
-        if writer is not None:
-            writer.close()
     return n_rows
 
 

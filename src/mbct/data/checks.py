@@ -25,6 +25,8 @@ _DATE_TEXT = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.
 _DATES_READ = 1_000
 """Distinct texts that are tried as dates."""
 _LEAK_AUC = 0.95
+_LEAP_AUC, _LEAP = 0.9, 0.25
+"""An AUC above 0.9 is a leap where 1 − AUC is less than a quarter of the base's: more than a column usually adds."""
 _PURE_SHARE = 0.5
 """Share of the positives in groups of rate 1, and of the negatives in groups of rate 0, that betrays a leak."""
 _PURE_ACCURACY = 0.99
@@ -98,8 +100,8 @@ def find_leaks(
     """Columns that alone separate the labels, by held-out rows: recorded after the outcome, or a copy of it.
 
     Label rates by value, or by interval of a number, are learnt on one half of the rows and evaluated on the other: an
-    AUC above 0.95, or rates of 0 and 1 that hold for most positives and most negatives, betray a leak. Where
-    ``y_prob`` is given, a column must also rank better than it does.
+    AUC above 0.95, one that :func:`leaps` above that of ``y_prob`` (of chance, where it is not given), or rates of 0
+    and 1 that hold for most positives and most negatives, betray a leak. It must also rank better than ``y_prob``.
 
     >>> import numpy as np
     >>> label = (np.arange(400) % 4 == 0).astype(float)
@@ -113,21 +115,28 @@ def find_leaks(
     positives = float(y_true[held_out].sum())
     if min(positives, len(held_out) - positives) < _FEWEST_OF_CLASS:
         return ()
-    least = _LEAK_AUC
-    if y_prob is not None:
-        least = max(least, _auc(y_prob[held_out], y_true[held_out], weights[held_out]))
+    base_auc = 0.5 if y_prob is None else _auc(y_prob[held_out], y_true[held_out], weights[held_out])
     found = []
     for name in columns.names:
         group = _groups(columns.column(name))
         rate = _rates(group[learnt], y_true[learnt], weights[learnt], int(group.max()) + 1)[group[held_out]]
         auc = _auc(rate, y_true[held_out], weights[held_out])
-        if auc > least:
+        if auc > max(_LEAK_AUC, base_auc) or leaps(auc, base_auc):
             reason = f"it alone ranks held-out labels with AUC {auc:.3f}: recorded after the outcome?"
             found.append(SuspectColumn(name, reason))
-        elif y_prob is None and _separates(rate, y_true[held_out], weights[held_out]):
+        elif auc > base_auc and _separates(rate, y_true[held_out], weights[held_out]):
             reason = "its values have label rates of 0 or 1 on most held-out rows: recorded after the outcome?"
             found.append(SuspectColumn(name, reason))
     return tuple(found)
+
+
+def leaps(auc: float, base_auc: float) -> bool:
+    """Whether a column or a calibration ranks so much better than the base predictor that a leak is likely.
+
+    >>> leaps(0.94, 0.66), leaps(0.96, 0.94)
+    (True, False)
+    """
+    return auc > _LEAP_AUC and 1.0 - auc < _LEAP * (1.0 - base_auc)
 
 
 def _identifier(column: Any, n_rows: int) -> str | None:

@@ -14,8 +14,9 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, training_data
 from mbct.calibrators.registry import available, make
-from mbct.calibrators.suspicions import suspicions, too_good, unfit_columns, warn
+from mbct.calibrators.suspicions import suspicions, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
+from mbct.data.checks import leaps
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
 from mbct.evaluation.splits import Split, make_splits
@@ -110,7 +111,7 @@ def compare(
     held_out = _HeldOutRows.of_splits(data, splits)
     scores = _scores(results, held_out)
     base = next(score for score in scores if score.name == _BASE)
-    suspect = [f"{s.name} (AUC {base.auc:.3f} → {s.auc:.3f})" for s in scores if too_good(s.auc, base.auc)]
+    suspect = [f"{s.name} (AUC {base.auc:.3f} → {s.auc:.3f})" for s in scores if leaps(s.auc, base.auc)]
     if suspect:
         warn([f"suspiciously good, a column may hold the label: {', '.join(suspect)}"], stacklevel=2)
     kind = blocks.options.kind if blocks.given else None

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from mbct.data.checks import leaps
 from mbct.evaluation.diagnostics.field_bias import SegmentBias
 from mbct.evaluation.metrics.evaluation import METRICS, OTHER
 from mbct.evaluation.metrics.rows import Rows
@@ -18,9 +19,6 @@ from mbct.report.sections.fields import FieldComparison
 
 Outcome = Literal["better", "mixed", "worse", "unsure", "identity", "suspicious"]
 BIAS = "overall bias"
-_LEAP = 0.25
-"""A calibrated 1 − AUC below this share of the base's is more than features of a calibration usually give."""
-_HIGH_AUC = 0.95
 _NEAR = 0.05
 """Relative error that is called near."""
 
@@ -56,8 +54,9 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
     if np.array_equal(scored.before.y_prob, scored.after.y_prob):
         sentence = "The model leaves every prediction unchanged: it found no significant bias."
         return Verdict("identity", sentence)
-    if scored.leaks or _leaps(estimates["auc"]):
-        return Verdict("suspicious", _suspicion(scored, estimates["auc"]))
+    auc = estimates["auc"]
+    if scored.leaks or (auc.known and leaps(auc.after, auc.before)):
+        return Verdict("suspicious", _suspicion(scored, auc))
     log_loss, segments = estimates["log_loss"], _segments(biased)
     size = f"{abs(log_loss.change) / log_loss.before:.2%} ({number(log_loss.before)} → {number(log_loss.after)})"
     low, high = log_loss.change_interval
@@ -72,10 +71,6 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
         return Verdict("worse", f"Calibration hurts on these rows: log loss rises by {size}{segments}.")
     moved = "falls" if log_loss.change < 0 else "rises"
     return Verdict("unsure", f"No significant difference: log loss {moved} by {size}{segments}.")
-
-
-def _leaps(auc: PairedEstimate) -> bool:
-    return auc.known and auc.after > _HIGH_AUC and 1.0 - auc.after < _LEAP * (1.0 - auc.before)
 
 
 def _suspicion(scored: Scored, auc: PairedEstimate) -> str:
