@@ -213,14 +213,7 @@ def growth_rows(bench: Bench) -> Iterator[Comparison]:
     }
     found = bench.in_turns(works, 2)
     yield compare(
-        "growth",
-        "two threads, 12 M rows",
-        "≥ 1.6 × one thread",
-        found,
-        "large",
-        "one thread",
-        limit=1.6,
-        speed_up=True,
+        "growth", "two threads, 12 M rows", "≥ 1.6 × one thread", found, "large", "one thread", limit=1.6, speed_up=True
     )
     yield _exponent(found, large / small)
     for preset, n in (("paper", 2_000_000), ("default", 200_000)):

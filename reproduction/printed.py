@@ -43,8 +43,5 @@ MAIN = {
     },
 }
 """Table 2: MVCE and AUC."""
-ONLINE = {
-    "isotonic": {"auc": 0.003, "ctr": 0.088, "ecpm": 0.045},
-    "mbct": {"auc": 0.057, "ctr": 0.221, "ecpm": 0.084},
-}
+ONLINE = {"isotonic": {"auc": 0.003, "ctr": 0.088, "ecpm": 0.045}, "mbct": {"auc": 0.057, "ctr": 0.221, "ecpm": 0.084}}
 """Table 3: relative gains of the online test over no calibration."""

@@ -350,15 +350,7 @@ def _content(model: CalibrationEnsemble) -> bytes:
     return dump_document({"method": "mbct", "state": {"model": model.to_dict()}})
 
 
-ATTACKS = (
-    attack_store,
-    attack_journal,
-    attack_registry,
-    attack_disk,
-    attack_names,
-    attack_bodies,
-    attack_swaps,
-)
+ATTACKS = (attack_store, attack_journal, attack_registry, attack_disk, attack_names, attack_bodies, attack_swaps)
 
 
 def main() -> int:

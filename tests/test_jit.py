@@ -12,7 +12,7 @@ import pytest
 import mbct
 from terminal import on_terminal
 
-CODE = "import numpy as np; from mbct.training.grouping import mix; print(mix(np.uint64(1)))"
+CODE = "import numpy as np; from mbct.training.cells import mix; print(mix(np.uint64(1)))"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

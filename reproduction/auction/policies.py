@@ -69,12 +69,7 @@ class NightlyIsotonic:
 def policies(folder: Path, min_bin_size: int, seed: int) -> dict[str, Policy]:
     """A fresh policy for each bucket, their stores in ``folder``; the true probabilities need none."""
     printed = MBCTCalibrator(
-        SCORE,
-        preset="paper",
-        categorical="all",
-        min_bin_size=min_bin_size,
-        max_depth=MAX_DEPTH,
-        max_trees=MAX_TREES,
+        SCORE, preset="paper", categorical="all", min_bin_size=min_bin_size, max_depth=MAX_DEPTH, max_trees=MAX_TREES
     )
     ours = MBCTCalibrator(SCORE, categorical="all", random_state=seed)
     return {

@@ -29,14 +29,7 @@ WHOLE_COLUMNS = (
     *(f"ps_calc_{i:02d}_bin" for i in range(15, 21)),
 )
 """Header of the Kaggle file."""
-PAPER_FEATURES = (
-    "ps_ind_05_cat",
-    "ps_ind_17_bin",
-    "ps_car_01_cat",
-    "ps_car_06_cat",
-    "ps_car_07_cat",
-    "ps_car_09_cat",
-)
+PAPER_FEATURES = ("ps_ind_05_cat", "ps_ind_17_bin", "ps_car_01_cat", "ps_car_06_cat", "ps_car_07_cat", "ps_car_09_cat")
 """Appendix A.1 announces seven and names these six."""
 
 

@@ -12,13 +12,7 @@ from reproduction.datasets.dataset import Rows
 
 SETTINGS = {"num_boost_round": 100, "learning_rate": 0.1, "num_leaves": 31, "min_data_in_leaf": 20}
 """The paper names no settings: these are LightGBM's own defaults, fixed before any result was seen."""
-_PARAMETERS = {
-    "objective": "binary",
-    "verbosity": -1,
-    "deterministic": True,
-    "force_row_wise": True,
-    "num_threads": 2,
-}
+_PARAMETERS = {"objective": "binary", "verbosity": -1, "deterministic": True, "force_row_wise": True, "num_threads": 2}
 
 
 def predictions(dataset: Dataset, train: Rows, rows: Rows, seed: int) -> FloatArray:

@@ -3,8 +3,10 @@
 Every metric takes numpy, pandas and polars columns and returns a float that also knows its interval
 (``confidence=0.95``) and, where chance has a known law, its p-value. Names are loaded on first use.
 
-The keywords ``**resampling`` mean the same in every metric:
+Rows and the keywords ``**resampling`` mean the same in every metric:
 
+- ``y_true``, ``y_prob`` (arrays): labels (0 or 1) and predicted probabilities of the rows.
+- ``sample_weight`` (array, number or None, default None): weights of the rows; None counts each row once.
 - ``confidence`` (float or None, default None): level of the bootstrap interval; None computes none.
 - ``n_bootstrap`` (int, default 200): number of resamples.
 - ``seed`` (int, default 0): seed of everything random.

@@ -32,11 +32,7 @@ def as_probabilities(values: Any, name: str = "y_prob") -> FloatArray:
     array = _as_float(as_column(values, name), name)
     _refuse(np.isnan(array), array, name, "is not a number (NaN)", "drop or fill the missing predictions first")
     _refuse(
-        (array < 0) | (array > 1),
-        array,
-        name,
-        "lies outside [0, 1]",
-        "pass probabilities, not log-odds or percentages",
+        (array < 0) | (array > 1), array, name, "lies outside [0, 1]", "pass probabilities, not log-odds or percentages"
     )
     return array
 

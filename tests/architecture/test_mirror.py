@@ -41,6 +41,8 @@ OF_SEVERAL = {
     "store/test_crashes.py": "writers that die",
     "test_attack.py": "scripts/attack.py, for some seconds",
     "training/paper/test_by_hand.py": "trees of the paper that were grown by hand",
+    "training/test_fold_split.py": "cells split into folds and halves by training/blocks.py",
+    "training/test_value_offsets.py": "per-value offsets of training/offsets.py",
     "training/test_weights.py": "weights through the whole of training",
 }
 

@@ -51,10 +51,7 @@ def test_help_names_every_target(folder: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ["paper.json", "--to", "cobol"],
-            "unknown target 'cobol'; there are c, lightgbm, onnx, pmml",
-        ),
+        (["paper.json", "--to", "cobol"], "unknown target 'cobol'; there are c, lightgbm, onnx, pmml"),
         (["paper.json", "--to", "sql", "--dialect", "klingon"], "unknown SQL dialect 'klingon'"),
         (["paper.json", "--to", "python", "--set", "speed=9"], "has no option speed"),
         (["isotonic.json", "--to", "sql"], "which has no rules"),

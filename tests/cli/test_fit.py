@@ -58,10 +58,7 @@ def test_json_is_all_that_standard_output_holds(folder: Path, tmp_path: Path):
     done = mbct("fit", folder / "clicks.parquet", *arguments, "-o", "model.json", cwd=tmp_path)
     document = json.loads(done.out)
     assert document["features"] == ["device", "night"]
-    assert document["excluded"] == [
-        {"column": "site", "reason": "as asked"},
-        {"column": "age", "reason": "as asked"},
-    ]
+    assert document["excluded"] == [{"column": "site", "reason": "as asked"}, {"column": "age", "reason": "as asked"}]
     assert document["guessed"] == []
     assert document["trees"] >= 1
     assert document["mean_calibrated"] == pytest.approx(document["label_rate"], rel=0.02)

@@ -113,9 +113,7 @@ def test_interruption_leaves_nothing_behind(folder: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["compare", "x.csv"], ["advise", "x.csv"], ["simulate"]],
-    ids=lambda arguments: arguments[0],
+    "arguments", [["compare", "x.csv"], ["advise", "x.csv"], ["simulate"]], ids=lambda arguments: arguments[0]
 )
 def test_a_negative_seed_is_refused_by_name(arguments: list[str], tmp_path: Path):
     done = mbct(*arguments, "--seed", "-1", cwd=tmp_path)

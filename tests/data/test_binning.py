@@ -132,13 +132,7 @@ def test_values_that_weights_sort_by_label_keep_their_codes_in_every_engine(
     assert fit_bins(opened_lazily(tmp_path / "rows.parquet"), **wanted) == bins
 
 
-@pytest.mark.parametrize(
-    ("dtype", "message"),
-    [
-        (pl.Time, "which is no category"),
-        (pl.Binary, "which is no category"),
-    ],
-)
+@pytest.mark.parametrize(("dtype", "message"), [(pl.Time, "which is no category"), (pl.Binary, "which is no category")])
 def test_types_that_are_no_categories_are_named(dtype: Any, message: str) -> None:
     rows = pl.LazyFrame({"p": [0.1, 0.2], "y": [0, 1], "odd": pl.Series([None, None], dtype=dtype)})
     with pytest.raises(DataError, match=f"column 'odd' .*{message}"):

@@ -109,11 +109,7 @@ TINY = {
     "table": {"n_rows": 1500},
     "in-depth": {"n_rows": 1500},
     "auction": {"views": 150, "rest_views": 600, "days": 1, "min_bin_size": 200},
-    "complexity": {
-        "fixed": {"rows": 300, "features": 2, "trees": 1, "depth": 1},
-        "values": [1, 2],
-        "best_of": 1,
-    },
+    "complexity": {"fixed": {"rows": 300, "features": 2, "trees": 1, "depth": 1}, "values": [1, 2], "best_of": 1},
 }
 """Parameters that make every part small."""
 

@@ -40,8 +40,7 @@ def test_weights_are_copies_and_row_order_is_nothing(divide, n, n_bins, seed):
     weighted = divide(atoms_by_prediction(p, y, w), n_bins)
     shuffle = np.random.default_rng(seed).permutation(whole.sum())
     copied = divide(
-        atoms_by_prediction(np.repeat(p, whole)[shuffle], np.repeat(y, whole)[shuffle], np.ones(whole.sum())),
-        n_bins,
+        atoms_by_prediction(np.repeat(p, whole)[shuffle], np.repeat(y, whole)[shuffle], np.ones(whole.sum())), n_bins
     )
     for name in ("count", "label", "pred"):
         assert getattr(weighted, name) == pytest.approx(getattr(copied, name))

@@ -5,13 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.stats.divisions import atoms_by_prediction, equal_width, uniform_mass
-from mbct.stats.expected_error import (
-    ece_of_atoms,
-    ece_of_bins,
-    ece_of_rows,
-    ece_sweep_of_rows,
-    sweep_bins,
-)
+from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, ece_of_rows, ece_sweep_of_rows, sweep_bins
 
 
 def _sample(n, seed=0, power=1.5):

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from mbct.errors import DataError
 from mbct.model.bins import FeatureBins, NumberBins
 from mbct.stats.sums import Sums
-from mbct.training.cells import Cells, build_cells
-from mbct.training.fold_split import half_of, split_into_folds
-from mbct.training.grouping import group_rows, hash_rows
+from mbct.training.blocks import half_of, split_into_folds
+from mbct.training.cells import Cells, build_cells, group_rows, hash_rows
 
 BINS = FeatureBins((NumberBins("p", (0.5,)), NumberBins("x", (0.0, 1.0))))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mbct.training.fold_split import half_of, split_into_folds
+from mbct.training.blocks import half_of, split_into_folds
 
 
 def spread(count, label, **how):

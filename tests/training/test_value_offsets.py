@@ -5,7 +5,7 @@ import pytest
 
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.logit_recalibration import fit_recalibration
-from mbct.training.value_offsets import fit_value_offsets, posterior_steps, refitted
+from mbct.training.offsets import fit_value_offsets, posterior_steps, refitted
 
 N_VALUES = 300
 

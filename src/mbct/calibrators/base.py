@@ -35,7 +35,6 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         Columns of ``X`` at fitting, without the label and the weight.
     n_features_in_ : int
         Their number.
-
     """
 
     method: ClassVar[str]
@@ -67,12 +66,6 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
             Weight of each row, or the name of the weight column in ``X``. A weight of k equals k copies of the row.
         y_prob : array of shape (n_rows,) or None, default=None
             The prediction, where it is no column of ``X``.
-
-        Returns
-        -------
-        self : Calibrator
-            The fitted calibrator.
-
         """
         one_class = self.accepts_one_class
         return self.fit_data(
@@ -86,21 +79,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probability of the positive class.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit; others are ignored.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows,)
-            In the order of the rows.
-
-        """
+        """Calibrated probability of the positive class of each row; ``X`` and ``y_prob`` as in :meth:`fit`."""
         return self.calibrate_columns(*self._read(X, y_prob))
 
     def calibrate_columns(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
@@ -108,59 +87,27 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of both classes.
+        """Calibrated probabilities of both classes, columns in the order of ``classes_``.
 
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit; others are ignored.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, 2)
-            Columns in the order of ``classes_``.
-
+        ``X`` and ``y_prob`` are as in :meth:`fit`.
         """
         probability = self.calibrate(X, y_prob=y_prob)
         both = np.column_stack([1.0 - probability, probability])
         return both if self.positive_ == 1 else both[:, ::-1]
 
     def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
-        """The class of each row: the positive one where its calibrated probability exceeds one half.
+        """The class of each row, the positive one where its calibrated probability exceeds one half.
 
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit; others are ignored.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
-
-        Returns
-        -------
-        classes : ndarray of shape (n_rows,)
-            Values of ``classes_``.
-
+        ``X`` and ``y_prob`` are as in :meth:`fit`.
         """
         exceeds = self.calibrate(X, y_prob=y_prob) > 0.5
         return np.asarray(self._labels.negative_and_positive[exceeds.astype(int)])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, y_prob: Any = None) -> float:
-        """Mean log-likelihood of the labels, that is the negative log loss; higher is better.
+        """Mean log-likelihood of the labels, (1/Σw) Σ w·log(probability given to the row's class); higher is better.
 
-        Probabilities are kept 2.2e-16 from 0 and 1. Cross-validation and searches without ``scoring`` use it.
-
-        Parameters
-        ----------
-        X, y, sample_weight, y_prob : as in :meth:`fit`
-            Labelled rows, which should not be those of the fit.
-
-        Returns
-        -------
-        score : float
-            (1/Σw) Σ w·log(probability given to the row's class).
-
+        This is the negative log loss, with probabilities kept 2.2e-16 from 0 and 1. Cross-validation and searches
+        without ``scoring`` use it. ``X``, ``y``, ``sample_weight`` and ``y_prob`` are as in :meth:`fit`, best held out.
         """
         columns, labels, name = take_labels(self._open(X), y)
         columns, weight = take_weights(columns, sample_weight)
@@ -169,14 +116,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return -float(np.average(losses, weights=weight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator as JSON, whole or not at all; :func:`mbct.load_model` reads it.
-
-        Parameters
-        ----------
-        path : str or path
-            The model file; one that is there is replaced.
-
-        """
+        """Write the fitted calibrator to ``path`` as JSON, whole or not at all; :func:`mbct.load_model` reads it."""
         check_is_fitted(self)
         persistence.save(self, path)
 

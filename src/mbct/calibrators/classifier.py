@@ -64,7 +64,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     pairs_ : tuple of (classifier, tuple of Calibrator)
         The fitted classifier and its calibrators (one, or one for each of more than two classes); with ``ensemble`` a
         pair for each split.
-
     """
 
     def __init__(
@@ -101,7 +100,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         -------
         self : CalibratedClassifier
             The fitted classifier.
-
         """
         labels = _checked_labels(y)
         weight = as_weights(sample_weight, len(labels))
@@ -146,19 +144,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return self.pairs_[0][1]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated probabilities of all classes; the mean over an ensemble.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, n_classes)
-            Columns in the order of ``classes_``.
-
-        """
+        """Calibrated probabilities of all classes of the rows of ``X``; the mean over an ensemble."""
         check_is_fitted(self)
         each = [self._pair_probabilities(X, *pair) for pair in self.pairs_]
         return each[0] if len(each) == 1 else np.mean(each, axis=0)
@@ -174,19 +160,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), uniform)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most probable class.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-
-        Returns
-        -------
-        classes : ndarray of shape (n_rows,)
-            Values of ``classes_``.
-
-        """
+        """The most probable class of each row of ``X``."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probabilities, axis=1)])
 

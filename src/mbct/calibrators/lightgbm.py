@@ -98,7 +98,6 @@ class LightGBMCalibrator(Calibrator):
         Columns that the trees look at, and the values of the categories.
     trees_ : BoostedTrees
         The fitted trees; none where the base is left as it is.
-
     """
 
     method = "lightgbm"

@@ -134,7 +134,6 @@ class MBCTCalibrator(MBCTParameters):
     >>> calibrator = MBCTCalibrator("p", preset="fast").fit({"p": p, "site": site}, clicked)
     >>> calibrator.calibrate({"p": [0.3, 0.3], "site": ["a", "b"]}).round(1).tolist()
     [0.5, 0.1]
-
     """
 
     method: ClassVar[str] = "mbct"
@@ -234,7 +233,6 @@ class MBCTCalibrator(MBCTParameters):
         -------
         self : MBCTCalibrator
             The fitted calibrator.
-
         """
         blocks = self.block_columns(time, groups)
         if is_lazy(X):
@@ -247,21 +245,7 @@ class MBCTCalibrator(MBCTParameters):
         )
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
-        """Learn from cells, such as :func:`mbct.data.aggregate` or a store gives.
-
-        Parameters
-        ----------
-        cells : Cells
-            Sums of the rows of equal codes.
-        bins : FeatureBins
-            Bins that the cells were coded with.
-
-        Returns
-        -------
-        self : MBCTCalibrator
-            The fitted calibrator.
-
-        """
+        """Learn from ``cells``, such as :func:`mbct.data.aggregate` or a store gives, coded with ``bins``."""
         check_cells(self, cells, bins)
         # Cells of one score are told apart by it: their order is that of their content already.
         ordered = cells if cells.one_score else cells.canonical()
@@ -281,24 +265,16 @@ class MBCTCalibrator(MBCTParameters):
     def calibrate(
         self, X: Any, *, y_prob: Any = None, return_bounds: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
-        """Calibrated probability of the positive class.
+        """Calibrated probability of the positive class, with ``return_bounds`` also lower and upper ends.
 
         Parameters
         ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit; others are ignored.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
+        X, y_prob : as in :meth:`fit`
+            Rows with the columns of the fit, others are ignored; and the prediction, where it is no column of ``X``.
         return_bounds : bool, default=False
             Whether to return both ends of Theorem 1's interval of each row's bin too: the true rates of all bins lie
             between the means of their ends with probability 1 − ``alpha``. The bins are the leaves of the tree that
             moves rows farthest from one another, of preset "paper" those of the last.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows,), or three of them
-            The probabilities in the order of the rows; with ``return_bounds`` also lower and upper ends.
-
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)

@@ -34,19 +34,7 @@ def dumps(calibrator: "Calibrator") -> bytes:
 
 
 def load_model(path: str | os.PathLike[str]) -> "Calibrator":
-    """Read a calibrator that :meth:`~mbct.calibrators.base.Calibrator.save` wrote.
-
-    Parameters
-    ----------
-    path : str or path
-        The model file.
-
-    Returns
-    -------
-    calibrator : Calibrator
-        Fitted, of the class that was saved.
-
-    """
+    """The calibrator that :meth:`~mbct.calibrators.base.Calibrator.save` wrote to ``path``."""
     return loads(read_bytes(path), str(path))
 
 

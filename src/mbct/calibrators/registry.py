@@ -29,31 +29,12 @@ METHODS: dict[str, tuple[str, str]] = {
 
 
 def available() -> list[str]:
-    """Names of all calibration methods.
-
-    Returns
-    -------
-    names : list of str
-        Sorted; each is good for :func:`make`.
-
-    """
+    """Names of all calibration methods, sorted; each is good for :func:`make`."""
     return sorted(METHODS)
 
 
 def calibrator_class(name: str) -> "type[Calibrator]":
-    """The class behind a name, imported on first use.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`available`.
-
-    Returns
-    -------
-    calibrator : type
-        A subclass of :class:`~mbct.calibrators.base.Calibrator`.
-
-    """
+    """The class behind ``name``, one of :func:`available`; imported on first use."""
     if name not in METHODS:
         raise ParameterError(f"unknown method {name!r}; available are {', '.join(available())}")
     module, attribute = METHODS[name]
@@ -62,19 +43,5 @@ def calibrator_class(name: str) -> "type[Calibrator]":
 
 
 def make(name: str, **parameters: Any) -> "Calibrator":
-    """An unfitted calibrator by name, for example ``make("platt", score_column="pctr")``.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`available`.
-    **parameters
-        Parameters of the class.
-
-    Returns
-    -------
-    calibrator : Calibrator
-        Not fitted yet.
-
-    """
+    """An unfitted calibrator by ``name``: ``make("platt", score_column="pctr")`` passes ``parameters``."""
     return calibrator_class(name)(**parameters)

@@ -42,7 +42,6 @@ class SegmentCalibrator(Calibrator):
         The method fitted on all rows.
     segments_ : dict of str to Calibrator
         The fitted segments by value.
-
     """
 
     method = "segment"

@@ -21,13 +21,7 @@ EXAMPLES = (
 @in_blocks
 @features_options
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
-def advise(
-    rows: RowOptions,
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
-    seed: int,
-    as_json: bool,
-) -> None:
+def advise(rows: RowOptions, features: tuple[str, ...], exclude: tuple[str, ...], seed: int, as_json: bool) -> None:
     """Say which columns carry miscalibration.
 
     Each column of DATA is tested by itself: how much the held-out log loss falls when predictions are corrected by it

@@ -56,10 +56,7 @@ def report(
         raise ParameterError(f"{output} must end in .html: a report is a page, which a browser prints as PDF")
 
     calibrator = load_calibrator(model)
-    with labelled_data(rows, score=calibrator.score_column_) as (
-        opened,
-        roles,
-    ):
+    with labelled_data(rows, score=calibrator.score_column_) as (opened, roles):
         opened.require(by)
         table = opened.table()
     beside = None

@@ -14,8 +14,7 @@ from mbct.data.source import LazySource
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.stats.sums import Sums
 from mbct.training.blocks import BlockNumbers
-from mbct.training.cells import Cells, sums_of_equal_scores
-from mbct.training.grouping import group_rows, with_blocks
+from mbct.training.cells import Cells, group_rows, sums_of_equal_scores, with_blocks
 from mbct.validation import FloatArray
 
 CellLevel = Literal["cell", "score"]

@@ -52,7 +52,6 @@ def fit_bins(
     -------
     bins : FeatureBins
         The prediction's bins first, then those of each feature.
-
     """
     source = open_source(data)
     options = options or BinningOptions()
@@ -66,12 +65,7 @@ def fit_bins(
 
 
 def aggregate(
-    data: Any,
-    bins: FeatureBins,
-    *,
-    label: str,
-    weight: str | None = None,
-    level: Literal["cell", "score"] = "cell",
+    data: Any, bins: FeatureBins, *, label: str, weight: str | None = None, level: Literal["cell", "score"] = "cell"
 ) -> Cells:
     """Cells of any source under given bins: the sums of the rows that share their codes.
 
@@ -92,7 +86,6 @@ def aggregate(
     -------
     cells : Cells
         For :meth:`MBCTCalibrator.fit_cells` or a :class:`~mbct.store.cell_store.CellStore`.
-
     """
     if level not in ("cell", "score"):
         raise ParameterError(f"level={level!r} must be 'cell' or 'score'")

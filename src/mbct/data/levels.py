@@ -90,8 +90,7 @@ class EngineLevels:
             children.append(child[reached])
         splits = self.engine.table(self.frame, {_NODE: np.array(nodes), _SPLIT: feature[nodes]})
         steps = self.engine.table(
-            self.frame,
-            {_NODE: np.concatenate(parents), _CODE: np.concatenate(codes), _CHILD: np.concatenate(children)},
+            self.frame, {_NODE: np.concatenate(parents), _CODE: np.concatenate(codes), _CHILD: np.concatenate(children)}
         )
         split_code = nw.lit(STOP)
         for j in np.unique(feature[nodes]).tolist():

@@ -21,8 +21,7 @@ from mbct.model.bins import Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
-from mbct.training.cells import Cells
-from mbct.training.grouping import group_rows
+from mbct.training.cells import Cells, group_rows
 
 MOST_GROUPS = 500_000
 """Raw groups brought into memory: so few that no number among them has too many values to be cut exactly."""

@@ -171,10 +171,7 @@ def _name_the_fault(rows: LazySource, score_column: str, label: str, weight: str
         *(nw.when(faults[name]).then(value).alias(name + "_value") for name, value in values.items()),
     )
     found = rows.engine.collect(
-        flagged.select(
-            *(nw.col(name).sum() for name in faults),
-            *(nw.col(name + "_value").max() for name in values),
-        )
+        flagged.select(*(nw.col(name).sum() for name in faults), *(nw.col(name + "_value").max() for name in values))
     )
     result = {name: found[name].to_list()[0] for name in found.columns}
     _refuse(

@@ -23,12 +23,7 @@ _TOTAL = "__mbct_total"
 
 
 def score(
-    data: Any,
-    model: Any,
-    *,
-    name: str = "calibrated",
-    memory_limit: str | None = None,
-    threads: int | None = None,
+    data: Any, model: Any, *, name: str = "calibrated", memory_limit: str | None = None, threads: int | None = None
 ) -> Any:
     """``data`` with a column of calibrated probabilities.
 
@@ -50,7 +45,6 @@ def score(
     -------
     scored : same kind of object as ``data``
         All columns and the new one; a path, Dataset or query gives a DuckDB relation.
-
     """
     ensemble = as_ensemble(model)
     source = open_source(data, memory_limit=memory_limit, threads=threads)

@@ -60,7 +60,7 @@ def is_lazy(data: Any) -> bool:
 
 
 def open_source(data: Any, *, memory_limit: str | None = None, threads: int | None = None) -> Source:
-    """Open anything that holds rows.
+    """Open anything that holds rows: where they lie, or in memory.
 
     Parameters
     ----------
@@ -68,16 +68,8 @@ def open_source(data: Any, *, memory_limit: str | None = None, threads: int | No
         A path or glob of Parquet or CSV files, a table of a database as ``duckdb:///file.db?table=name``, a DuckDB
         relation, a pair (DuckDB connection, SQL), a polars frame, a pyarrow Dataset or Table, a PySpark data frame, a
         pandas frame or a numpy array.
-    memory_limit : str or None, default=None
-        Memory of the embedded DuckDB that reads files and Datasets, such as "1GB"; beyond it DuckDB spills to disk.
-    threads : int or None, default=None
-        Threads of that DuckDB; None takes its default.
-
-    Returns
-    -------
-    source : LazySource or MemorySource
-        The rows where they lie, or in memory.
-
+    memory_limit, threads : str and int, or None, default=None
+        Memory ("1GB", beyond which it spills to disk) and threads of the embedded DuckDB that reads files and Datasets.
     """
     if isinstance(data, LazySource | MemorySource):
         return data

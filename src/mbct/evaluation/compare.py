@@ -93,7 +93,6 @@ def compare(
     >>> y = rng.uniform(size=2000) < p**2
     >>> compare({"p": p}, y, score_column="p", methods=["platt", "temperature"]).best.name
     'platt'
-
     """
     calibrators = _chosen(methods)
     blocks = BlockColumns(time, groups, block)

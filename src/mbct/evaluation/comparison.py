@@ -71,7 +71,6 @@ class Comparison:
         Name of the predictions as they came, "identity".
     blocks : str or None
         What rows belong together by, "time" or "groups"; None where rows stand alone.
-
     """
 
     methods: tuple[MethodScore, ...]

@@ -40,26 +40,13 @@ class FeatureRanking:
         The gain of recalibrating the score alone.
     columns : tuple of RankedFeature
         Every column with its gain beside the score and the standard error of it.
-
     """
 
     score: RankedFeature
     columns: tuple[RankedFeature, ...]
 
     def best(self, most: int | None = None) -> list[str]:
-        """Names of the columns that help, those with the largest gain first.
-
-        Parameters
-        ----------
-        most : int or None, default=None
-            At most so many (the paper took seven); None takes all that help.
-
-        Returns
-        -------
-        names : list of str
-            Good for ``features`` of :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
-
-        """
+        """Names of the columns that help, by falling gain: at ``most`` so many (the paper took seven), None for all."""
         return [advice.column for advice in self.columns if advice.helps][:most]
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +109,6 @@ def rank_features(
     -------
     ranking : FeatureRanking
         Columns by falling gain; ``ranking.best()`` names those that help.
-
     """
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)

@@ -94,19 +94,7 @@ def naming(error: MBCTError, name: str) -> ModelFileError:
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:
-    """Read the frozen ensemble of a saved :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
-
-    Parameters
-    ----------
-    path : str or path
-        The model file.
-
-    Returns
-    -------
-    ensemble : CalibrationEnsemble
-        What exports and scorers take.
-
-    """
+    """The ensemble, for exports and scorers, of the :class:`~mbct.calibrators.mbct.MBCTCalibrator` at ``path``."""
     return ensemble_of(read_bytes(path), str(path))
 
 

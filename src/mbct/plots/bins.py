@@ -15,16 +15,13 @@ class BinsDisplay:
 
     Parameters
     ----------
-    curves : sequence of BinsCurve
-        Computed results, one a prediction.
-    colours : sequence of str, default=PALETTE
-        Colours, one a prediction, used in turn.
+    curves, colours : sequence of BinsCurve, and of str, default=PALETTE
+        Computed results, one a prediction, and their colours, used in turn.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, curves: Sequence[BinsCurve], *, colours: Sequence[str] = PALETTE):
@@ -46,24 +43,12 @@ class BinsDisplay:
 
         Parameters
         ----------
-        y_true : array
-            Labels, 0 or 1.
-        y_prob : array, or mapping of names to arrays
-            Predicted probabilities; a mapping draws several in one diagram.
+        y_true, y_prob, sample_weight, ax : as in :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
+            Labels, predictions (by name, if there are several), weights, and where to draw.
         metric : "ece", "debiased_ece" or "mvce", default="ece"
             Error to compute; MVCE in closed form.
         n_bins : sequence of int, default=(5, 10, 15, 20, 32, 50, 75, 100, 150, 200)
             Numbers of bins.
-        sample_weight : array, number or None, default=None
-            Weights of the rows; None counts each row once.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : BinsDisplay
-            The display, drawn.
-
         """
         return cls(compute_bins_curves(y_true, y_prob, metric=metric, n_bins=n_bins, sample_weight=sample_weight)).plot(
             ax
@@ -88,18 +73,8 @@ class BinsDisplay:
         ----------
         calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
             A fitted calibrator and labelled rows.
-        metric : "ece", "debiased_ece" or "mvce", default="ece"
-            Error to compute; MVCE in closed form.
-        n_bins : sequence of int, default=(5, 10, 15, 20, 32, 50, 75, 100, 150, 200)
-            Numbers of bins.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : BinsDisplay
-            The display, drawn.
-
+        metric, n_bins, ax : as in :meth:`from_predictions`
+            What to compute and where to draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
@@ -107,19 +82,7 @@ class BinsDisplay:
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : BinsDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax``; None makes a new figure."""
         ax = axes_for(ax, 6.0, 3.8)
         for i, curve in enumerate(self.curves):
             ax.plot(

@@ -22,16 +22,13 @@ class FieldBiasDisplay:
     ----------
     fields : sequence of FieldBias
         Computed result of one field for each prediction.
-    names : sequence of str, default=("",)
-        Name of each prediction.
-    colours : sequence of str, default=PALETTE
-        Colours, one a prediction, used in turn.
+    names, colours : sequence of str, default=("",) and PALETTE
+        Name and colour of each prediction; colours are used in turn.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, fields: Sequence[FieldBias], *, names: Sequence[str] = ("",), colours: Sequence[str] = PALETTE):
@@ -58,8 +55,8 @@ class FieldBiasDisplay:
 
         Parameters
         ----------
-        y_true, y_prob : array
-            Labels (0 or 1) and predicted probabilities of the rows.
+        y_true, y_prob, sample_weight, ax : as in :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
+            Labels, one prediction, weights, and where to draw.
         by : frame, mapping or array
             Columns of segments; of several, that of the largest Field-ECE is drawn.
         max_values : int, default=20
@@ -68,16 +65,6 @@ class FieldBiasDisplay:
             Level of the intervals.
         correction : "holm" or "benjamini-hochberg", default="holm"
             Correction of the p-values for the number of segments.
-        sample_weight : array, number or None, default=None
-            Weights of the rows; None counts each row once.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : FieldBiasDisplay
-            The display, drawn.
-
         """
         found = compute_field_bias(
             y_true,
@@ -113,20 +100,8 @@ class FieldBiasDisplay:
             A fitted calibrator and labelled rows.
         by : str or None, default=None
             Column of ``X``; None takes that of the largest Field-ECE before.
-        max_values : int, default=20
-            Values of a column that are segments of their own, largest first; the rest share one.
-        confidence : float, default=0.95
-            Level of the intervals.
-        correction : "holm" or "benjamini-hochberg", default="holm"
-            Correction of the p-values for the number of segments.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : FieldBiasDisplay
-            The display, drawn.
-
+        max_values, confidence, correction, ax : as in :meth:`from_predictions`
+            How to compute and where to draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         before, after = (
@@ -145,19 +120,7 @@ class FieldBiasDisplay:
         return cls((before[0], same), names=("before", "after"), colours=(BEFORE, AFTER)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``: a line a segment, in the order of the first prediction's PCOC.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : FieldBiasDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax`` a line a segment, in the order of the first prediction's PCOC; None makes a new figure."""
         order = [segment.segment for segment in self.fields[0].segments]
         ax = axes_for(ax, 6.4, 1.3 + _LINE_HEIGHT * len(order))
         every = [s for field in self.fields for s in field.segments]

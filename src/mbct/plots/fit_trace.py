@@ -21,7 +21,6 @@ class FitTraceDisplay:
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, trace: FitTrace):
@@ -29,40 +28,14 @@ class FitTraceDisplay:
 
     @classmethod
     def from_estimator(cls, calibrator: Any, *, ax: Any = None) -> Self:
-        """Draw the trace of a fitted MBCT calibrator.
-
-        Parameters
-        ----------
-        calibrator : MBCTCalibrator
-            A fitted calibrator.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : FitTraceDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax`` (None makes a new figure) the trace of ``calibrator``, a fitted MBCTCalibrator."""
         trace = getattr(calibrator, "trace_", None)
         if not isinstance(trace, FitTrace):
             raise ParameterError(f"a fitted MBCTCalibrator is needed, got {type(calibrator).__name__}: it has no trace")
         return cls(trace).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : FitTraceDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax``; None makes a new figure."""
         ax = axes_for(ax, 6.8, 5.0 if self.trace.splits else 4.0)
         if self.trace.splits:
             self._draw_splits(ax)

@@ -25,16 +25,13 @@ class PUDDisplay:
 
     Parameters
     ----------
-    strips : sequence of SubgroupRatios
-        Computed results, one a method.
-    colours : sequence of str, default=PALETTE
-        Colours, one a method, used in turn.
+    strips, colours : sequence of SubgroupRatios, and of str, default=PALETTE
+        Computed results, one a method, and their colours, used in turn.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, strips: Sequence[SubgroupRatios], *, colours: Sequence[str] = PALETTE):
@@ -57,38 +54,20 @@ class PUDDisplay:
 
         Parameters
         ----------
-        y_true : array
-            Labels, 0 or 1.
-        y_prob : array, or mapping of names to arrays
-            Predicted probabilities, of one method or by its name.
+        y_true, y_prob, sample_weight, ax : as in :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
+            Labels, predictions (by the method's name, if there are several), weights, and where to draw.
         bins : array, or mapping of names to arrays
             Number of each row's bin, for all methods or by the method's name.
         order : array or None, default=None
             Numbers along which bins are cut, such as codes of a feature; None takes the prediction.
         n_parts : int, default=4
             Parts of equal weight that each bin is cut into.
-        sample_weight : array, number or None, default=None
-            Weights of the rows; None counts each row once.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : PUDDisplay
-            The display, drawn.
-
         """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         bins_of = bins if isinstance(bins, Mapping) else dict.fromkeys(named, bins)
         strips = [
             compute_subgroups(
-                y_true,
-                column,
-                bins_of[name],
-                order=order,
-                n_parts=n_parts,
-                name=str(name),
-                sample_weight=sample_weight,
+                y_true, column, bins_of[name], order=order, n_parts=n_parts, name=str(name), sample_weight=sample_weight
             )
             for name, column in named.items()
         ]
@@ -118,18 +97,10 @@ class PUDDisplay:
             A fitted calibrator and labelled rows.
         by : str or None, default=None
             Column of ``X`` along which bins are cut; None cuts them by prediction.
-        n_bins : int, default=10
-            Number of bins of each method.
-        n_parts : int, default=4
-            Parts of equal weight that each bin is cut into.
+        n_bins, n_parts : int, default=10 and 4
+            Bins of each method, and parts of equal weight that each bin is cut into.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : PUDDisplay
-            The display, drawn.
-
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
@@ -138,19 +109,7 @@ class PUDDisplay:
         return cls(strips, colours=(PALETTE[0], BEFORE)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``: a column of dots a bin, the methods one after the other.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : PUDDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax`` a column of dots a bin, the methods one after the other; None makes a new figure."""
         n_bins = sum(len(strip.ratio) for strip in self.strips)
         ax = axes_for(ax, 1.6 + 0.34 * n_bins, 4.2)
         ratio_axis(ax, "y", *ratio_limits([strip.ratio for strip in self.strips], widest=10.0))

@@ -18,18 +18,13 @@ class ReliabilityDisplay:
 
     Parameters
     ----------
-    curves : sequence of ReliabilityCurve
-        Computed results, one a prediction.
-    colours : sequence of str, default=PALETTE
-        Colours, one a prediction, used in turn.
+    curves, colours : sequence of ReliabilityCurve, and of str, default=PALETTE
+        Computed results, one a prediction, and their colours, used in turn.
 
     Attributes
     ----------
-    ax_, figure_ : matplotlib Axes and Figure
-        What was drawn on, after :meth:`plot`.
-    histogram_ax_ : matplotlib Axes or None
-        Where the histogram was drawn; None without one.
-
+    ax_, figure_, histogram_ax_ : matplotlib Axes, Figure, and Axes or None
+        What was drawn on, after :meth:`plot`; None without a histogram.
     """
 
     def __init__(self, curves: Sequence[ReliabilityCurve], *, colours: Sequence[str] = PALETTE):
@@ -66,12 +61,6 @@ class ReliabilityDisplay:
             Where to draw; None makes a new figure.
         histogram : bool, default=True
             Whether a histogram of the predictions is drawn below.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            The display, drawn.
-
         """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         curves = _curves(y_true, named, n_bins, confidence, sample_weight)
@@ -101,24 +90,12 @@ class ReliabilityDisplay:
             Rows with the columns that the calibrator was fitted on.
         y : str or array
             Labels, or the name of their column in ``X``.
-        n_bins : int, default=15
-            Number of bins of equal weight.
-        confidence : float, default=0.95
-            Level of the intervals.
         sample_weight : str, array, number or None, default=None
             Weights of the rows, or the name of their column; None counts each row once.
         y_prob : array or None, default=None
             Prediction to calibrate; None takes the score column of ``X``.
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-        histogram : bool, default=True
-            Whether a histogram of the predictions is drawn below.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            The display, drawn.
-
+        n_bins, confidence, ax, histogram : as in :meth:`from_predictions`
+            How to compute and draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         named = {"before": rows.before, "after": rows.after}
@@ -126,21 +103,7 @@ class ReliabilityDisplay:
         return cls(curves, colours=(BEFORE, AFTER)).plot(ax, histogram=histogram)
 
     def plot(self, ax: Any = None, *, histogram: bool = True) -> Self:
-        """Draw on ``ax``; the histogram takes the lower part of it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-        histogram : bool, default=True
-            Whether a histogram of the predictions is drawn below.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax``, or a new figure if it is None; the ``histogram``, if wanted, takes the lower part of it."""
         ax = axes_for(ax, 5.6, 6.2 if histogram else 5.4)
         highest = min(max(curve.highest for curve in self.curves) * 1.04, 1.02)
         ax.plot([0, highest], [0, highest], color=NEUTRAL, linewidth=1.2, linestyle=(0, (4, 3)), zorder=1)
@@ -213,16 +176,13 @@ class SegmentReliabilityDisplay:
 
     Parameters
     ----------
-    curves : mapping of str to sequences of ReliabilityCurve
-        Computed curves of each prediction, one a panel.
-    colours : sequence of str, default=PALETTE
-        Colours, one a prediction, used in turn.
+    curves, colours : mapping of str to sequences of ReliabilityCurve, and sequence of str, default=PALETTE
+        Computed curves of each prediction, one a panel, and the colours of the predictions, used in turn.
 
     Attributes
     ----------
     axes_, figure_ : array of matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, curves: Mapping[str, Sequence[ReliabilityCurve]], *, colours: Sequence[str] = PALETTE):
@@ -246,28 +206,14 @@ class SegmentReliabilityDisplay:
 
         Parameters
         ----------
-        y_true : array
-            Labels, 0 or 1.
-        y_prob : array, or mapping of names to arrays
-            Predicted probabilities; a mapping draws several in one diagram.
+        y_true, y_prob, sample_weight, confidence : as in :meth:`ReliabilityDisplay.from_predictions`
+            Labels, predictions (by name, if there are several), weights, and the level of the intervals.
         by : array
             Column whose values are the segments.
-        n_bins : int, default=8
-            Number of bins of equal weight in each panel.
-        max_panels : int, default=6
-            Segments that are drawn, largest first.
-        confidence : float, default=0.95
-            Level of the intervals.
-        sample_weight : array, number or None, default=None
-            Weights of the rows; None counts each row once.
+        n_bins, max_panels : int, default=8 and 6
+            Bins of equal weight in each panel, and segments that are drawn, largest first.
         axes : array of matplotlib Axes or None, default=None
             At least as many as panels; None makes a new figure.
-
-        Returns
-        -------
-        display : SegmentReliabilityDisplay
-            The display, drawn.
-
         """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
         curves = {
@@ -303,24 +249,12 @@ class SegmentReliabilityDisplay:
 
         Parameters
         ----------
-        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
+        calibrator, X, y, sample_weight, y_prob : as in :meth:`ReliabilityDisplay.from_estimator`
             A fitted calibrator and labelled rows.
         by : str
             Column of ``X`` whose values are the segments.
-        n_bins : int, default=8
-            Number of bins of equal weight in each panel.
-        max_panels : int, default=6
-            Segments that are drawn, largest first.
-        confidence : float, default=0.95
-            Level of the intervals.
-        axes : array of matplotlib Axes or None, default=None
-            At least as many as panels; None makes a new figure.
-
-        Returns
-        -------
-        display : SegmentReliabilityDisplay
-            The display, drawn.
-
+        n_bins, max_panels, confidence, axes : as in :meth:`from_predictions`
+            How to compute and where to draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         curves = {
@@ -338,19 +272,7 @@ class SegmentReliabilityDisplay:
         return cls(curves, colours=(BEFORE, AFTER)).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
-        """Draw a panel a segment.
-
-        Parameters
-        ----------
-        axes : array of matplotlib Axes or None, default=None
-            At least as many as panels; None makes a new figure.
-
-        Returns
-        -------
-        display : SegmentReliabilityDisplay
-            The display, drawn.
-
-        """
+        """Draw a panel a segment on ``axes``, at least as many as panels; None makes a new figure."""
         panels = list(zip(*self.curves.values(), strict=True))
         axes = self._axes(axes, len(panels))
         for ax, panel in zip(axes, panels, strict=False):

@@ -25,7 +25,6 @@ class TreeDisplay:
     ----------
     ax_, figure_ : matplotlib Axes and Figure
         What was drawn on, after :meth:`plot`.
-
     """
 
     def __init__(self, outline: TreeOutline, *, max_depth: int | None = None):
@@ -46,12 +45,6 @@ class TreeDisplay:
             Splits down to which nodes are drawn; None draws all.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : TreeDisplay
-            The display, drawn.
-
         """
         model = calibrator if isinstance(calibrator, CalibrationEnsemble) else getattr(calibrator, "model_", None)
         if not isinstance(model, CalibrationEnsemble):
@@ -60,19 +53,7 @@ class TreeDisplay:
         return cls(outline, max_depth=max_depth).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        display : TreeDisplay
-            The display, drawn.
-
-        """
+        """Draw on ``ax``; None makes a new figure."""
         place = self._places()
         lines = max(y for _, y in place.values()) + 1
         depth = max(x for x, _ in place.values()) + 1

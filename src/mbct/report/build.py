@@ -55,7 +55,6 @@ class ReportSummary:
         Significantly biased segments before and after, and all segments.
     exclusions : tuple of Exclusion
         What was left out of the page, and why.
-
     """
 
     path: Path
@@ -137,7 +136,6 @@ def write_report(
     -------
     summary : ReportSummary
         The verdict and its figures.
-
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")
@@ -162,19 +160,7 @@ def write_report(
 
 
 def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[ReportOptions]) -> str:
-    """The page of :func:`write_report` as text.
-
-    Parameters
-    ----------
-    calibrator_or_path, X, y, **options
-        As in :func:`write_report`.
-
-    Returns
-    -------
-    html : str
-        The whole page.
-
-    """
+    """The page of :func:`write_report` as text; ``calibrator_or_path``, ``X``, ``y`` and ``options`` are the same."""
     return _report(calibrator_or_path, X, y, options).html
 
 

@@ -31,11 +31,8 @@ class BatchScorer:
 
     Parameters
     ----------
-    model : CalibrationEnsemble
-        As :func:`mbct.load_ensemble` gives.
-    masks : LeafMasks or None, default=None
-        The compiled trees, where they were compiled before.
-
+    model, masks : CalibrationEnsemble, and LeafMasks or None, default=None
+        As :func:`mbct.load_ensemble` gives, and its compiled trees, where they were compiled before.
     """
 
     def __init__(self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None) -> None:
@@ -46,19 +43,7 @@ class BatchScorer:
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
-        """Calibrated probabilities of rows given as dicts.
-
-        Parameters
-        ----------
-        rows : sequence of mappings
-            The prediction and every feature by name, None where missing.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows,)
-            In the order of the rows.
-
-        """
+        """Calibrated probabilities of ``rows``, dicts of the prediction and every feature, None where missing."""
         names = self._model.bins.names
         try:
             columns = [list(map(itemgetter(name), rows)) for name in names]
@@ -69,51 +54,15 @@ class BatchScorer:
         return self.score_columns(columns).calibrated
 
     def score_mapping(self, columns: Mapping[str, Iterable[Any]]) -> FloatArray:
-        """Calibrated probabilities of columns by name.
-
-        Parameters
-        ----------
-        columns : mapping of str to iterable
-            The prediction and every feature; others are ignored.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows,)
-            In the order of the rows.
-
-        """
+        """Calibrated probabilities of ``columns`` by name, the prediction's and every feature's; others are ignored."""
         return self.score_columns([_named(columns, name) for name in self._model.bins.names]).calibrated
 
     def score_arrow(self, table: Any) -> FloatArray:
-        """Calibrated probabilities of Arrow data.
-
-        Parameters
-        ----------
-        table : pyarrow.Table or pyarrow.RecordBatch
-            With a column for the prediction and every feature.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows,)
-            In the order of the rows.
-
-        """
+        """Calibrated probabilities of ``table``, a pyarrow Table or RecordBatch of the prediction and every feature."""
         return self.score_columns(self.arrow.of(table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
-        """Score columns in the model's order.
-
-        Parameters
-        ----------
-        columns : sequence
-            The prediction first, then the features: lists, numpy arrays or (from Arrow) codes.
-
-        Returns
-        -------
-        batch : ScoredBatch
-            Predictions, calibrated probabilities, codes, and the number of unseen values of each feature.
-
-        """
+        """Score ``columns`` in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
         model = self._model
         score = as_probabilities(probability_column(columns[0], model.score), model.score)
         codes = np.empty((len(score), len(model.bins)), self._code_type)

@@ -50,7 +50,7 @@ class Explanation:
 def explain(
     model: CalibrationEnsemble, row: Mapping[str, Any], rule_of: Mapping[tuple[int, int], Rule] | None = None
 ) -> Explanation:
-    """Why one row is calibrated as it is: the rule that applies, tree by tree.
+    """Why one row is calibrated as it is: the rule that applies, tree by tree; ``print`` shows it.
 
     Parameters
     ----------
@@ -60,12 +60,6 @@ def explain(
         The prediction and every feature by name, None where missing.
     rule_of : mapping or None, default=None
         The model's rules as :func:`rules_by_node` gives them, which saves building them each time.
-
-    Returns
-    -------
-    explanation : Explanation
-        The prediction, the calibrated probability and the path through each tree; ``print`` shows them.
-
     """
     if missing := [name for name in model.bins.names if name not in row]:
         raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")

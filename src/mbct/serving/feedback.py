@@ -51,10 +51,7 @@ class FeedbackLoop:
     """Remembers scores until their outcome comes. Not thread-safe but for :meth:`flush`: the event loop owns it."""
 
     def __init__(
-        self,
-        options: FeedbackOptions,
-        sink: OutcomeSink | None = None,
-        clock: Callable[[], float] = time.time,
+        self, options: FeedbackOptions, sink: OutcomeSink | None = None, clock: Callable[[], float] = time.time
     ) -> None:
         if sink is not None and options.folder is None:
             raise ParameterError("outcomes for a store need a journal: set the feedback's folder")

@@ -91,7 +91,6 @@ class ServiceOptions:
         How much one client may ask for.
     feedback : FeedbackOptions, default=FeedbackOptions()
         How outcomes are joined with recent scores.
-
     """
 
     host: str = "127.0.0.1"

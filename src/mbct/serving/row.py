@@ -22,21 +22,14 @@ class RowScorer:
 
     Parameters
     ----------
-    model : CalibrationEnsemble
-        As :func:`mbct.load_ensemble` gives.
-    masks : LeafMasks or None, default=None
-        The compiled trees, where they were compiled before.
+    model, masks : CalibrationEnsemble, and LeafMasks or None, default=None
+        As :func:`mbct.load_ensemble` gives, and its compiled trees, where they were compiled before.
     count_unseen : callable or None, default=None
         Called with the feature's name for each value that training did not see.
-
     """
 
     def __init__(
-        self,
-        model: CalibrationEnsemble,
-        *,
-        masks: LeafMasks | None = None,
-        count_unseen: CountUnseen | None = None,
+        self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None, count_unseen: CountUnseen | None = None
     ) -> None:
         self._model = model
         self._score = model.score
@@ -57,19 +50,7 @@ class RowScorer:
         self.score_row({model.score: 0.5, **dict.fromkeys(self._names)})
 
     def score_row(self, row: Mapping[str, Any]) -> float:
-        """Calibrated probability of one row.
-
-        Parameters
-        ----------
-        row : mapping of str to value
-            The prediction and every feature by name, None where missing.
-
-        Returns
-        -------
-        calibrated : float
-            The calibrated probability.
-
-        """
+        """Calibrated probability of ``row``: the prediction and every feature by name, None where missing."""
         buffers = self._buffers
         codes = buffers.writable
         try:
@@ -84,19 +65,7 @@ class RowScorer:
         return self._calibrate(score, buffers.codes)
 
     def score_values(self, values: Sequence[Any]) -> float:
-        """Calibrated probability of one row given as values.
-
-        Parameters
-        ----------
-        values : sequence
-            In the model's order, the prediction first, None where missing.
-
-        Returns
-        -------
-        calibrated : float
-            The calibrated probability.
-
-        """
+        """Calibrated probability of a row's ``values``, the prediction first, then the features, None where missing."""
         buffers = self._buffers
         codes = buffers.writable
         score = as_probability(values[0], self._score)
@@ -106,14 +75,7 @@ class RowScorer:
         return self._calibrate(score, buffers.codes)
 
     def last_codes(self) -> CodeMatrix:
-        """Codes of the row that this thread scored last.
-
-        Returns
-        -------
-        codes : ndarray of shape (1, n_features)
-            In the model's order.
-
-        """
+        """Codes of the row that this thread scored last, of shape (1, n_features), in the model's order."""
         return (self._buffers.codes - self._first_rows).astype(self._code_type).reshape(1, -1)
 
     def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:

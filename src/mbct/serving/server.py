@@ -41,7 +41,6 @@ def serve(
         Address, token, limits, workers, feedback.
     sink : OutcomeSink, optional
         Takes the outcomes' cells, such as a :class:`~mbct.store.cell_store.CellStore`.
-
     """
     uvicorn = _uvicorn()
     options = options or ServiceOptions()

@@ -55,7 +55,6 @@ class Window:
         Days after which a row counts one half; None where all days count alike.
     day : ndarray of int64 or None
         Day of each cell as days since 1970-01-01, where days were kept apart.
-
     """
 
     cells: Cells
@@ -68,15 +67,9 @@ class Window:
 
 
 class CellStore:
-    """A folder of cells by day, local or at any fsspec URL.
+    """A folder of cells by day at ``url``, local or any that fsspec knows; the first batch makes it.
 
     Any number of processes may append, read and compact at once.
-
-    Parameters
-    ----------
-    url : str or path
-        The folder, which is made by the first batch.
-
     """
 
     def __init__(self, url: str | os.PathLike[str]):
@@ -106,7 +99,6 @@ class CellStore:
         -------
         Batch
             The entry of the manifest that holds the batch.
-
         """
         if not batch:
             raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
@@ -190,7 +182,6 @@ class CellStore:
         -------
         Window
             The cells, their bins and where they came from.
-
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")
@@ -207,20 +198,14 @@ class CellStore:
         raise ModelFileError(f"a file of cells is gone from {self.storage.url}: {missing}; restore it")
 
     def compact(self, *, keep_days: int | None = None, grace_seconds: float = _GRACE_SECONDS) -> Manifest:
-        """Join the batches of each day into one file, drop old days, delete leftovers.
+        """Join the batches of each day into one file, drop old days, delete leftovers; returns what is left.
 
         Parameters
         ----------
-        keep_days : int, optional
-            Drop days beyond the newest ``keep_days`` for good; none if not given.
-        grace_seconds : float, default 3600
+        keep_days : int or None, default=None
+            Drop days beyond the newest ``keep_days`` for good; None drops none.
+        grace_seconds : float, default=3600
             Age from which on a file that no manifest names is deleted; a younger one may belong to a running append.
-
-        Returns
-        -------
-        Manifest
-            What the store holds now.
-
         """
         if keep_days is not None:
             drop_days(self, keep_days)
@@ -229,19 +214,7 @@ class CellStore:
         return self.manifest()
 
     def verify(self, *, leftovers: bool = True) -> list[str]:
-        """Look for faults of the store: files that are missing or damaged.
-
-        Parameters
-        ----------
-        leftovers : bool, default True
-            Also list files that no manifest names, which :meth:`compact` deletes in time.
-
-        Returns
-        -------
-        list of str
-            One sentence for each fault.
-
-        """
+        """A sentence for each file that is missing or damaged; ``leftovers``: and for each that no manifest names."""
         present = self.storage.names("cells") if leftovers else []
         manifest = self.manifest()
         faults = []
@@ -257,19 +230,7 @@ class CellStore:
         return faults
 
     def bins(self, fingerprint: str) -> FeatureBins:
-        """The bins that cells of this fingerprint were coded with.
-
-        Parameters
-        ----------
-        fingerprint : str
-            As :attr:`Batch.fingerprint` gives it.
-
-        Returns
-        -------
-        FeatureBins
-            Read from the store and compared with the fingerprint.
-
-        """
+        """The bins that cells of this ``fingerprint`` (:attr:`Batch.fingerprint`) were coded with, compared with it."""
         name = f"bins/{fingerprint}.json"
         try:
             bins = bins_from_json(self.storage.read(name), f"{self.storage.url}/{name}")
@@ -387,21 +348,5 @@ def _entry(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
-    """Cells of coded rows, ready to be appended.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_features)
-        Codes of the rows under ``bins``.
-    y_prob, y_true : ndarray of shape (n_rows,)
-        Predictions, and labels 0 or 1.
-    bins : FeatureBins
-        Bins that made the codes.
-
-    Returns
-    -------
-    Cells
-        Sums of the rows of equal codes.
-
-    """
+    """Cells of rows with ``codes`` under ``bins``, predictions ``y_prob`` and labels ``y_true``, to be appended."""
     return build_cells(codes, y_prob, y_true, None, bins, level="cell")

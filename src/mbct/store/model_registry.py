@@ -35,7 +35,6 @@ class ModelVersion:
         Bytes of the model file.
     note : str
         What was said when it was published.
-
     """
 
     version: str
@@ -85,7 +84,6 @@ class ModelRegistry:
         A store of cells or its folder or URL, or a Redis such as ``redis://user:password@host:6379/0``.
     name : str, default "default"
         Which model, if Redis holds several.
-
     """
 
     def __init__(self, where: "CellStore | str | os.PathLike[str] | Backend", name: str = "default") -> None:
@@ -96,19 +94,7 @@ class ModelRegistry:
         return self.backend.current()
 
     def read(self, version: str | None = None) -> bytes:
-        """Content of a version, its checksum compared.
-
-        Parameters
-        ----------
-        version : str, optional
-            The one in service if not given.
-
-        Returns
-        -------
-        bytes
-            The model file.
-
-        """
+        """Content of a ``version``, its checksum compared; None reads the one in service."""
         version = version or self.in_service()
         if version is None:
             raise StorageError(f"{self} holds no model yet; publish one")
@@ -123,19 +109,7 @@ class ModelRegistry:
         return content
 
     def ensemble(self, version: str | None = None) -> CalibrationEnsemble:
-        """The frozen ensemble of a version.
-
-        Parameters
-        ----------
-        version : str, optional
-            The one in service if not given.
-
-        Returns
-        -------
-        CalibrationEnsemble
-            What exports and scorers take.
-
-        """
+        """The frozen ensemble of a ``version``, which exports and scorers take; None reads the one in service."""
         return ensemble_of(self.read(version), f"version {version or self.in_service()} of {self}")
 
     def versions(self) -> list[ModelVersion]:
@@ -147,63 +121,22 @@ class ModelRegistry:
         return self.backend.records()
 
     def add(self, content: bytes, note: str = "") -> str:
-        """Keep a version without putting it into service; a content that is no good model is refused.
-
-        Parameters
-        ----------
-        content : bytes
-            A model file.
-        note : str, default ""
-            Kept with the version, in Redis.
-
-        Returns
-        -------
-        str
-            The version.
-
-        """
+        """Keep ``content``, a good model file, as a version out of service, with a ``note`` (in Redis)."""
         version = version_of(content)
         self.backend.add(version, content, ensemble_of(content, f"version {version}"), note)
         return version
 
     def publish(self, content: bytes, note: str = "") -> str:
-        """Add a version and put it into service.
+        """Put ``content``, a model file, into service, with a ``note`` such as why; returns its version.
 
         Everything is written before the pointer moves, so a publication that dies half-way changes nothing.
-
-        Parameters
-        ----------
-        content : bytes
-            A model file.
-        note : str, default ""
-            Kept with the version, such as why it was published.
-
-        Returns
-        -------
-        str
-            The version.
-
         """
         version = self.add(content, note)
         self.backend.put_into_service(version, note)
         return version
 
     def rollback(self, to: str | None = None, reason: str = "") -> str:
-        """Put an earlier version into service.
-
-        Parameters
-        ----------
-        to : str, optional
-            The version; the one before the current one if not given.
-        reason : str, default ""
-            Kept with the decision, in a store.
-
-        Returns
-        -------
-        str
-            The version in service now.
-
-        """
+        """Put version ``to`` (None: the one before) into service, for a ``reason`` (kept in a store); returns it."""
         if to is not None:
             self.read(to)
         found = self.backend.step_back(to, reason)
@@ -364,7 +297,6 @@ def publish(
     -------
     str
         The version.
-
     """
     from mbct.store.redis_backend import RedisBackend
 
@@ -374,23 +306,7 @@ def publish(
 
 
 def rollback(url: str, *, name: str = "default", to: str | None = None) -> str:
-    """Put an earlier version into service.
-
-    Parameters
-    ----------
-    url : str
-        Redis, or a store of cells.
-    name : str, default "default"
-        Which model, if Redis holds several.
-    to : str, optional
-        The version; the one before the current one if not given.
-
-    Returns
-    -------
-    str
-        The version in service now.
-
-    """
+    """Put version ``to`` (None: the one before) of model ``name`` at ``url``, Redis or a store, into service."""
     with ModelRegistry(url, name) as registry:
         return registry.rollback(to)
 

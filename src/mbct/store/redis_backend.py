@@ -68,17 +68,14 @@ class RedisBackend:
 
     Parameters
     ----------
-    url : str
-        As in ``redis://user:password@host:6379/0``.
-    name : str, default "default"
-        Which model.
-    keep : int, default 20
+    url, name : str, default name "default"
+        As in ``redis://user:password@host:6379/0``, and which model.
+    keep : int, default=20
         Versions beyond the newest ``keep`` are deleted, never the one in service nor the one before it.
-    rules : bool, default True
+    rules : bool, default=True
         Also write each version as rules that any client can look up.
-    timeout : float, default 2.0
+    timeout : float, default=2.0
         Seconds to wait for Redis.
-
     """
 
     def __init__(

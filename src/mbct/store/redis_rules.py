@@ -65,12 +65,7 @@ def layout_keys(client: Any, root: str) -> list[str]:
 
 
 def _write_feature(pipeline: Any, root: str, number: int, feature: Feature) -> None:
-    described = {
-        "name": feature.name,
-        "kind": feature.kind,
-        "missing": feature.missing,
-        "unseen": feature.unseen,
-    }
+    described = {"name": feature.name, "kind": feature.kind, "missing": feature.missing, "unseen": feature.unseen}
     pipeline.hset(f"{root}:feature:{number}", mapping=described)
     if isinstance(feature, NumberBins):
         if feature.edges:

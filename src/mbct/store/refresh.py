@@ -46,7 +46,6 @@ class Refresh:
         Metrics of each model on the holdout.
     record : int
         Number of the record in the store.
-
     """
 
     promoted: bool
@@ -102,7 +101,6 @@ def refresh(
     -------
     Refresh
         Whether the candidate was promoted, why, and the figures of both models; the store keeps the same record.
-
     """
     if require not in get_args(Require):
         raise ParameterError(f"require={require!r} must be 'not worse' or 'better'")
@@ -147,11 +145,7 @@ def refresh(
 
 
 def _windows(
-    store: CellStore,
-    holdout: str | datetime.date,
-    holdout_days: int | None,
-    days: int | None,
-    half_life: float | None,
+    store: CellStore, holdout: str | datetime.date, holdout_days: int | None, days: int | None, half_life: float | None
 ) -> tuple[Window, Window]:
     """The days to evaluate on and the days to fit on, all of the bins of the last one."""
     batches = store.manifest().batches

@@ -1,7 +1,9 @@
-"""Blocks: rows that belong together, such as those of a day or of a person, are never split between folds.
+"""Rows and blocks go into folds and halves.
 
-Rows of one block share what is not among the features, so that held-out rows are independent of the training rows only
-where they come from other blocks. In time, folds are contiguous stretches of blocks; groups are assigned at random.
+Rows of one block, such as those of a day or of a person, share what is not among the features, so that held-out rows
+are independent of the training rows only where they come from other blocks: a block is never split between folds. In
+time, folds are contiguous stretches of blocks; groups are assigned at random. Cells without blocks are split at random,
+as their rows would be, so that aggregated data train like rows.
 """
 
 from dataclasses import dataclass
@@ -11,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import DataError, ParameterError
+from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
+from mbct.stats.random_stream import mix
 from mbct.validation import FloatArray
 
 BlockNumbers = npt.NDArray[np.int32]
@@ -140,3 +144,164 @@ def time_distances(
         share_outside = outside / outside.sum(axis=1, keepdims=True)
         distances[j] = 0.5 * np.abs(share_inside - share_outside).sum(axis=1).mean()
     return distances
+
+
+_TAIL = 0.02425
+_CENTRE_TOP = (
+    -39.69683028665376,
+    220.9460984245205,
+    -275.9285104469687,
+    138.3577518672690,
+    -30.66479806614716,
+    2.506628277459239,
+)
+_CENTRE_LOW = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
+_TAIL_TOP = (
+    -0.007784894002430293,
+    -0.3223964580411365,
+    -2.400758277161838,
+    -2.549732539343734,
+    4.374664141464968,
+    2.938163982698783,
+)
+_TAIL_LOW = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
+
+
+@dataclass(frozen=True)
+class CellParts:
+    """BinnedRows of cells: the cell each comes from, its fold, its weight and its positives."""
+
+    cell: npt.NDArray[np.int64]
+    fold: npt.NDArray[np.uint8]
+    count: FloatArray
+    label: FloatArray
+
+
+@kernel
+def random_bits(seed: np.uint64, i: int, stream: int) -> np.uint64:
+    """64 random bits that depend on nothing but the seed, the position and the stream."""
+    return mix(mix(seed + np.uint64(i) * np.uint64(0x9E3779B97F4A7C15)) + np.uint64(stream))
+
+
+@kernel
+def _popcount(bits: np.uint64) -> int:
+    n = 0
+    while bits != np.uint64(0):
+        bits &= bits - np.uint64(1)
+        n += 1
+    return n
+
+
+@kernel
+def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
+    """How much of ``amount`` units falls into the first of two random halves.
+
+    Whole units are drawn one by one up to 62 (binomial), beyond that by the normal limit; what is left after the
+    whole units goes with the first of them, so that a row of weight 1.5 is not evaluated on half of itself.
+    """
+    bits = random_bits(seed, i, stream)
+    whole = int(amount + 1e-9)
+    rest = max(amount - whole, 0.0)
+    goes_with = np.uint64(0) if whole else np.uint64(63)
+    taken = rest if (bits >> goes_with) & np.uint64(1) else 0.0
+    if whole <= 62:
+        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
+    uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
+    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * _normal_quantile(uniform)))
+    return taken + min(max(draw, 0.0), float(whole))
+
+
+@kernel
+def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
+    value = 0.0
+    for coefficient in coefficients:
+        value = value * x + coefficient
+    return value
+
+
+@kernel
+def _normal_quantile(u: float) -> float:
+    """Standard normal quantile by Acklam's rational approximation (relative error 1e-9)."""
+    if u < _TAIL or u > 1.0 - _TAIL:
+        q = np.sqrt(-2.0 * np.log(min(u, 1.0 - u)))
+        tail = _polynomial(_TAIL_TOP, q) / _polynomial(_TAIL_LOW, q)
+        return tail if u < 0.5 else -tail
+    q = u - 0.5
+    return q * _polynomial(_CENTRE_TOP, q * q) / _polynomial(_CENTRE_LOW, q * q)
+
+
+@kernel
+def _split_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
+    """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
+
+    What is left after the whole units goes with the first of them.
+    """
+    out[:] = 0.0
+    whole = int(amount + 1e-9)
+    rest = max(amount - whole, 0.0)
+    if rest > 1e-9:
+        goes_with = stream + 2 if whole else stream + 1
+        out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
+    if whole <= 64:
+        for unit in range(whole):
+            out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
+        return
+    left = float(whole)
+    for fold in range(n_folds - 1):
+        share = 1.0 / (n_folds - fold)
+        uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
+        spread = np.sqrt(left * share * (1.0 - share)) * _normal_quantile(uniform)
+        draw = min(max(np.rint(left * share + spread), 0.0), left)
+        out[fold] += draw
+        left -= draw
+    out[n_folds - 1] += left
+
+
+@kernel
+def _split(
+    count: FloatArray, label: FloatArray, n_folds: int, seed: np.uint64
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], FloatArray, FloatArray]:
+    size = 0
+    for i in range(len(count)):
+        size += min(n_folds, int(np.ceil(label[i])) + int(np.ceil(count[i] - label[i])) + 2)
+    cell = np.empty(size, np.int64)
+    fold = np.empty(size, np.uint8)
+    part_count = np.empty(size)
+    part_label = np.empty(size)
+    positives = np.empty(n_folds)
+    negatives = np.empty(n_folds)
+    n = 0
+    for i in range(len(count)):
+        _split_amount(label[i], n_folds, seed, i, 0, positives)
+        _split_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
+        for f in range(n_folds):
+            weight = positives[f] + negatives[f]
+            if weight > 1e-9:
+                cell[n] = i
+                fold[n] = f
+                part_count[n] = weight
+                part_label[n] = positives[f]
+                n += 1
+    return cell[:n].copy(), fold[:n].copy(), part_count[:n].copy(), part_label[:n].copy()
+
+
+@kernel
+def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64) -> npt.NDArray[np.uint8]:
+    fold = np.empty(n_cells, np.uint8)
+    for i in range(n_cells):
+        fold[i] = random_bits(seed, i, 0) % np.uint64(n_folds)
+    return fold
+
+
+def split_into_folds(
+    count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, atomic: bool = False
+) -> CellParts:
+    """Split the rows of each cell at random into ``n_folds`` folds; ``atomic`` cells are one row each.
+
+    A weight of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in
+    canonical order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
+    """
+    start = np.random.SeedSequence([seed, n_folds]).generate_state(1, np.uint64)[0]
+    if atomic:
+        return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
+    return CellParts(*_split(count, label, n_folds, start))

@@ -13,11 +13,10 @@ from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
 from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.grown_tree import frozen_tree, settle_rows
+from mbct.training.leaf_values import frozen_tree, settle_rows
 from mbct.training.logit_recalibration import fit_recalibration
-from mbct.training.offsets import Offsets
+from mbct.training.offsets import Offsets, fit_value_offsets
 from mbct.training.options import BoostingOptions
-from mbct.training.value_offsets import fit_value_offsets
 from mbct.validation import FloatArray
 
 _RECENT = 3

@@ -44,10 +44,7 @@ class Constraints:
     negative_sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, choices in (
-            ("model_size", get_args(ModelSize)),
-            ("rank_preservation", get_args(RankPreservation)),
-        ):
+        for name, choices in (("model_size", get_args(ModelSize)), ("rank_preservation", get_args(RankPreservation))):
             if getattr(self, name) not in choices:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
         if not 0.0 < self.negative_sampling_rate <= 1.0:

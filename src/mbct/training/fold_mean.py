@@ -28,9 +28,8 @@ from mbct.training.evidence import (
 )
 from mbct.training.leaf_values import with_sums
 from mbct.training.logit_recalibration import significant_fit
-from mbct.training.offsets import Offsets, offset_trees
+from mbct.training.offsets import Offsets, offset_trees, refitted
 from mbct.training.options import BoostingOptions
-from mbct.training.value_offsets import refitted
 from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
-from mbct.training.fold_split import half_of, random_bits
+from mbct.training.blocks import half_of, random_bits
 from mbct.validation import FloatArray
 
 GradientArray = npt.NDArray[np.float32]

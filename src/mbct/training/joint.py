@@ -12,8 +12,7 @@ from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import Gain, gain_of_rows
 from mbct.training.grower import grow_tree
-from mbct.training.grown_tree import frozen_tree, settle_rows
-from mbct.training.leaf_values import terminal_nodes
+from mbct.training.leaf_values import frozen_tree, settle_rows, terminal_nodes
 from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 

@@ -14,11 +14,10 @@ from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
 from mbct.training.default import Constraints, train_default
 from mbct.training.evidence import Gain
-from mbct.training.options import BoostingOptions
+from mbct.training.options import BoostingOptions, Preset
 from mbct.training.paper.histogram import COUNT, LABEL, PRED
 from mbct.training.paper.levelwise import LevelSource
 from mbct.training.paper.trainer import PaperOptions, boost, boost_cells, boost_validated
-from mbct.training.presets import Preset
 from mbct.validation import FloatArray
 
 _PAIRS_OF = 100_000

@@ -134,7 +134,6 @@ class DirichletCalibrator(ManyScores):
         ``weights`` W of shape (K, K) and ``intercept`` b of shape (K,).
     classes_ : ndarray of shape (K,)
         The classes, in the order of the columns of ``predict_proba``.
-
     """
 
     method = "dirichlet"

@@ -21,10 +21,9 @@ from mbct.stats.duplicates import Duplicates
 from mbct.stats.logodds import EPSILON, logit
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
-from mbct.training.fold_split import CellParts, split_into_folds
+from mbct.training.blocks import CellParts, split_into_folds
 from mbct.training.joint import boost_joint, softmax
-from mbct.training.options import BoostingOptions
-from mbct.training.presets import preset
+from mbct.training.options import BoostingOptions, preset
 from mbct.validation import FloatArray
 
 Coupling = Literal["joint", "one-vs-rest"]
@@ -65,7 +64,6 @@ class MulticlassCalibrator(ManyScores):
         Bins of scores and features, and the trees of each class (coupling "joint").
     each_ : tuple of MBCTCalibrator
         The calibrator of each class (coupling "one-vs-rest").
-
     """
 
     method: ClassVar[str] = "mbct-multiclass"

@@ -51,20 +51,10 @@ class ManyScores(Calibrator):
 
         Parameters
         ----------
-        X : data frame, array of shape (n_rows, n_columns) or mapping of columns
-            Rows with the score columns.
-        y : array of shape (n_rows,) or str
-            Labels of any type, or the name of the label column in ``X``.
-        sample_weight : array of shape (n_rows,), str or None, default=None
-            Weight of each row, or the name of the weight column in ``X``.
+        X, y, sample_weight : as in :meth:`mbct.calibrators.Calibrator.fit`
+            Rows with the score columns, labels of any number of classes, and weights.
         y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
             The scores, one column for each class, where they are no columns of ``X``.
-
-        Returns
-        -------
-        self : Calibrator
-            The fitted calibrator.
-
         """
         columns, labels, label_name = take_labels(read_columns(X), y)
         columns, weight = take_weights(columns, sample_weight)
@@ -88,61 +78,22 @@ class ManyScores(Calibrator):
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities.
+        """Calibrated probabilities, a column a class, or of the positive class where one score column was fitted.
 
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
-            The scores, where they are no columns of ``X``.
-
-        Returns
-        -------
-        calibrated : ndarray of shape (n_rows, K)
-            One column for each class; of shape (n_rows,), for the positive class, where one score column was fitted.
-
+        ``X`` and ``y_prob`` are as in :meth:`fit`.
         """
         if self._is_binary:
             return super().calibrate(X, y_prob=y_prob)
         return self._calibrate_classes(_class_rows(read_columns(X), self.score_column_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of all classes.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
-            The scores, where they are no columns of ``X``.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_rows, K)
-            Columns in the order of ``classes_``.
-
-        """
+        """Calibrated probabilities, columns in the order of ``classes_``; ``X`` and ``y_prob`` as in :meth:`fit`."""
         if self._is_binary:
             return super().predict_proba(X, y_prob=y_prob)
         return self.calibrate(X, y_prob=y_prob)
 
     def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
-        """The most probable class.
-
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-        y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
-            The scores, where they are no columns of ``X``.
-
-        Returns
-        -------
-        classes : ndarray of shape (n_rows,)
-            The class of each row.
-
-        """
+        """The most probable class of each row; ``X`` and ``y_prob`` as in :meth:`fit`."""
         likeliest = np.argmax(self.predict_proba(X, y_prob=y_prob), axis=1)
         return np.asarray(self.classes_[likeliest])
 

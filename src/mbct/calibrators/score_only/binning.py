@@ -35,7 +35,6 @@ class HistogramCalibrator(ScoreCalibrator):
     ----------
     map_ : StepMap
         Edges of the bins and their label rates.
-
     """
 
     method = "histogram"
@@ -99,7 +98,6 @@ class ScalingBinningCalibrator(ScoreCalibrator):
     ----------
     map_ : ScalingBinningMap
         Slope and intercept of g, edges of its bins and their means.
-
     """
 
     method = "scaling-binning"
@@ -149,7 +147,6 @@ class BBQCalibrator(ScoreCalibrator):
     ----------
     map_ : StepMap
         The averaged step function.
-
     """
 
     method = "bbq"

@@ -66,7 +66,6 @@ class EnsembleCalibrator(ScoreCalibrator):
     ----------
     map_ : EnsembleMap
         Names, shares and fitted maps of the members.
-
     """
 
     method = "ensemble"

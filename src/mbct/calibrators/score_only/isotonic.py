@@ -28,7 +28,6 @@ class IsotonicCalibrator(ScoreCalibrator):
     ----------
     map_ : LinearMap
         Ends of the blocks and their rates.
-
     """
 
     method = "isotonic"
@@ -63,7 +62,6 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
     ----------
     map_ : LinearMap
         Knots and their rates.
-
     """
 
     method = "centred-isotonic"

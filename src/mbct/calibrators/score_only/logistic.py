@@ -136,7 +136,6 @@ class PlattCalibrator(ScoreCalibrator):
     ----------
     map_ : PlattMap
         ``slope`` a and ``intercept`` b.
-
     """
 
     method = "platt"
@@ -182,7 +181,6 @@ class TemperatureCalibrator(ScoreCalibrator):
     ----------
     map_ : TemperatureMap
         ``temperature`` T.
-
     """
 
     method = "temperature"
@@ -236,7 +234,6 @@ class BetaCalibrator(ScoreCalibrator):
     ----------
     map_ : BetaMap
         ``a``, ``b`` and ``c``.
-
     """
 
     method = "beta"

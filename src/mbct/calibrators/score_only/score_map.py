@@ -34,33 +34,14 @@ class ScoreMap(ABC):
 
 
 class ScoreCalibrator(Calibrator):
-    """A calibrator whose fitted state is one :class:`ScoreMap`.
-
-    Attributes
-    ----------
-    map_ : ScoreMap
-        The fitted map from prediction to calibrated probability.
-
-    """
+    """A calibrator whose fitted state is one :class:`ScoreMap`, ``map_``, from prediction to calibrated probability."""
 
     map_type: ClassVar[type[ScoreMap]]
     map_: ScoreMap
 
     @abstractmethod
     def fit_map(self, counts: ScoreCounts) -> ScoreMap:
-        """Fit the map to rows summed by score.
-
-        Parameters
-        ----------
-        counts : ScoreCounts
-            Distinct scores, with the weight of the positives and of all rows at each.
-
-        Returns
-        -------
-        map : ScoreMap
-            The fitted map, of the type ``map_type``.
-
-        """
+        """Fit the map, of the type ``map_type``, to rows summed by score."""
 
     def _fit(self, data: TrainingData) -> None:
         self.map_ = self.fit_map(ScoreCounts.of_rows(data.y_prob, data.y_true, data.weight))
@@ -136,7 +117,6 @@ class IdentityCalibrator(ScoreCalibrator):
     ----------
     map_ : IdentityMap
         p → p.
-
     """
 
     method = "identity"

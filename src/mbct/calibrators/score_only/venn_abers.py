@@ -52,7 +52,6 @@ class VennAbersCalibrator(ScoreCalibrator):
     ----------
     map_ : VennAbersMap
         p₀ and p₁ as step functions of the score.
-
     """
 
     method = "venn-abers"
@@ -73,20 +72,9 @@ class VennAbersCalibrator(ScoreCalibrator):
         return VennAbersMap(*_steps(counts.score, p0), *_steps(counts.score, p1))
 
     def interval(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Lower and upper probability (p₀, p₁) of each row.
+        """Lower and upper probability (p₀, p₁) of each row; ``X`` and ``y_prob`` as in :meth:`fit`.
 
-        Parameters
-        ----------
-        X : as in :meth:`fit`
-            Rows with the columns of the fit.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_rows, 2)
-            p₀ and p₁; ``calibrate`` gives p₁/(1 − p₀ + p₁), which lies between them.
-
+        :meth:`calibrate` gives p₁/(1 − p₀ + p₁), which lies between them.
         """
         _, score = self._read(X, y_prob)
         return np.column_stack(self.map_.interval(score))

@@ -37,12 +37,7 @@ class BinsCurve:
 
 
 def compute_bins_curves(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    metric: str = "ece",
-    n_bins: Sequence[int] = DEFAULT_NUMBERS,
-    sample_weight: Any = None,
+    y_true: Any, y_prob: Any, *, metric: str = "ece", n_bins: Sequence[int] = DEFAULT_NUMBERS, sample_weight: Any = None
 ) -> tuple[BinsCurve, ...]:
     """The metric for each number of bins; ``y_prob`` is one column, or a mapping of names to columns.
 

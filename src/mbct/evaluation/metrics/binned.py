@@ -38,18 +38,14 @@ def ece(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     n_bins : int, default=15
         Number of bins.
     strategy : "uniform-mass" or "equal-width", default="uniform-mass"
         Bins of equal weight (the paper's) or of equal width.
     norm : float, default=1
         The norm p, from 1 to ``math.inf``.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
@@ -60,7 +56,6 @@ def ece(
     --------
     >>> float(ece([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2))
     0.2
-
     """
     bins, p = check_count("n_bins", n_bins), check_norm(norm)
     divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
@@ -81,64 +76,34 @@ def mce(
     sample_weight: Any = None,
     **resampling: Unpack[NullOptions],
 ) -> BinnedEstimate:
-    """Maximum calibration error: the largest PCE of any bin, that is :func:`ece` in the infinite norm.
+    """Maximum calibration error, the largest PCE of any bin, that is :func:`ece` in the infinite norm.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    n_bins : int, default=15
-        Number of bins.
-    strategy : "uniform-mass" or "equal-width", default="uniform-mass"
-        Bins of equal weight (the paper's) or of equal width.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : BinnedEstimate
-        A float with ``interval``, ``p_value`` and ``n_bins``.
-
+    y_true, y_prob, n_bins, strategy, sample_weight, **resampling
+        As in :func:`ece`.
     """
     return ece(
-        y_true,
-        y_prob,
-        n_bins=n_bins,
-        strategy=strategy,
-        norm=math.inf,
-        sample_weight=sample_weight,
-        **resampling,
+        y_true, y_prob, n_bins=n_bins, strategy=strategy, norm=math.inf, sample_weight=sample_weight, **resampling
     )
 
 
 def ece_sweep(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    norm: float = 2,
-    sample_weight: Any = None,
-    **resampling: Unpack[NullOptions],
+    y_true: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None, **resampling: Unpack[NullOptions]
 ) -> BinnedEstimate:
     """ECE with as many uniform-mass bins as keep the bins' label rates in order (Roelofs et al. 2022).
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     norm : float, default=2
         The norm p, from 1 to ``math.inf``.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : BinnedEstimate
         A float with ``interval``, ``p_value`` and ``n_bins``, the number of bins found.
-
     """
     p = check_norm(norm)
 
@@ -162,22 +127,8 @@ def debiased_ece(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    n_bins : int, default=15
-        Number of bins.
-    strategy : "uniform-mass" or "equal-width", default="uniform-mass"
-        Bins of equal weight (the paper's) or of equal width.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : BinnedEstimate
-        A float with ``interval``, ``p_value`` and ``n_bins``.
-
+    y_true, y_prob, n_bins, strategy, sample_weight, **resampling
+        As in :func:`ece`.
     """
     bins = check_count("n_bins", n_bins)
     divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
@@ -189,29 +140,13 @@ def debiased_ece(
     return how.estimate(rows, statistic, BinnedEstimate, n_bins=bins)
 
 
-def pce(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[NullOptions],
-) -> Estimate:
+def pce(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[NullOptions]) -> Estimate:
     """Partition calibration error |mean prediction − label rate| of the rows as one bin, equation (pce).
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : Estimate
-        A float with ``interval`` and ``p_value``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
 
@@ -221,31 +156,15 @@ def pce(
     return how.estimate(rows, statistic, Estimate)
 
 
-def pud(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
-) -> Estimate:
+def pud(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
     """Partition underestimated degree, mean prediction / label rate of the rows as one bin.
 
     Below 1 the rows are underestimated; infinite without a positive.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    ratio : Estimate
-        A float with ``interval``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, _ratio, Estimate)
@@ -264,22 +183,12 @@ def bfgpce(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     n_parts : int, default=4
-        Number of parts.
+        Number of parts, ``n_bins`` of the result.
     division : "sorted" or "shuffle", default="sorted"
         Whether rows are sorted by prediction or shuffled before they are cut into parts.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : BinnedEstimate
-        A float with ``interval``, ``p_value`` and ``n_bins``, the number of parts.
-
     """
     parts = check_count("n_parts", n_parts)
     shuffled = check_choice("division", division, ("sorted", "shuffle")) == "shuffle"

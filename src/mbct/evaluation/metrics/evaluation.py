@@ -83,28 +83,18 @@ SHOWN = (
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What :func:`evaluate` found; prints as tables, in notebooks as HTML.
-
-    Attributes
-    ----------
-    segments : Table
-        All rows first, then every segment: a row each, a column a metric.
-    fields : Table or None
-        Errors over the values of each field and their means; None without fields.
-    multicalibration_error : float or None
-        Multicalibration error over the fields; None without fields.
-    notes : tuple of str
-        How the p-values and intervals were found.
-    intervals : Table or None
-        For each row of ``segments`` the ends of every metric's interval, ``ece_low`` and ``ece_high``.
-
-    """
+    """What :func:`evaluate` found; prints as tables, in notebooks as HTML."""
 
     segments: Table
+    """All rows first, then every segment: a row each, a column a metric."""
     fields: Table | None
+    """Errors over the values of each field and their means; None without fields."""
     multicalibration_error: float | None
+    """Multicalibration error over the fields; None without fields."""
     notes: tuple[str, ...]
+    """How the p-values and intervals were found."""
     intervals: Table | None = None
+    """For each row of ``segments`` the ends of every metric's interval, ``ece_low`` and ``ece_high``."""
 
     @property
     def overall(self) -> dict[str, Any]:
@@ -172,8 +162,8 @@ def evaluate(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight
+        Rows, see :mod:`mbct.metrics`.
     by : frame, mapping, array or None, default=None
         Columns whose values are the segments.
     metrics : list of str or None, default=None
@@ -182,8 +172,6 @@ def evaluate(
         Values of a column that get a row of their own, largest first; the rest share one. Errors over fields use all.
     correction : "holm" or "benjamini-hochberg", default="holm"
         Correction of ``p_value``, that of each segment's ECCE, for the number of segments.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
     **resampling
         Keywords of the intervals, see :mod:`mbct.metrics`; here ``confidence`` defaults to 0.95 and ``n_bootstrap`` to
         100. All metrics share the resamples; intervals are not corrected for their number. ``confidence=None`` leaves
@@ -193,7 +181,6 @@ def evaluate(
     -------
     evaluation : Evaluation
         Tables of segments, intervals and fields, with ``to_dict`` and ``to_pandas``.
-
     """
     chosen = _chosen(metrics)
     options: IntervalOptions = {"confidence": 0.95, "n_bootstrap": 100, **resampling}

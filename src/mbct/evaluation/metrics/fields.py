@@ -18,36 +18,20 @@ from mbct.stats.partition_error import calibration_n, field_error, prediction_ra
 NORMAL_NULL = "the predictions were right (normal law of Σ(y − p))"
 
 
-def pcoc(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
-) -> Estimate:
+def pcoc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
     """Predicted over observed positives, Σp / Σy: 1 is right in total, above 1 overestimates.
 
     The p-value is two-sided, of Σw(y − p) against N(0, Σw²p(1 − p)).
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    ratio : Estimate
-        A float with ``interval`` and ``p_value``.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
 
     Examples
     --------
     >>> float(pcoc([0, 1, 0, 1], [0.2, 0.7, 0.3, 0.4]))
     0.8
-
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
@@ -61,36 +45,21 @@ def pcoc(
 
 
 def field_ece(
-    y_true: Any,
-    y_prob: Any,
-    field: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[NullOptions],
+    y_true: Any, y_prob: Any, field: Any, *, sample_weight: Any = None, **resampling: Unpack[NullOptions]
 ) -> Estimate:
     """Field-ECE = (1/n) Σ_v |Σ_{i∈v}(y − p)| over the values v of one field.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     field : array
         Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : Estimate
-        A float with ``interval`` and ``p_value``.
 
     Examples
     --------
     >>> float(field_ece([1, 1, 0, 0], [0.5, 0.5, 0.5, 0.5], ["a", "a", "b", "b"]))
     0.5
-
     """
     values = read_one_column(field, "field")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, (values.codes,))
@@ -110,23 +79,16 @@ def field_rce(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    field : array
-        Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
+    y_true, y_prob, field, sample_weight, **resampling
+        As in :func:`field_ece`.
     no_positive : "drop" or "keep", default="drop"
         A value without a positive has no relative error: "drop" leaves it out and renormalises, as public code does,
         which hides sparse values; "keep" takes it to have one positive.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : RelativeEstimate
         A float with ``interval``, ``p_value``, ``all_values`` (the error under "keep") and ``unseen_share``.
-
     """
     keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
     values = read_one_column(field, "field")
@@ -141,16 +103,10 @@ def field_rce(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiFieldEstimate(Estimate):
-    """The mean of a field error over several fields, and each field's own.
-
-    Attributes
-    ----------
-    by_field : tuple of (str, float)
-        Name and error of each field.
-
-    """
+    """The mean of a field error over several fields, and each field's own."""
 
     by_field: tuple[tuple[str, float], ...] = ()
+    """Name and error of each field."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -171,24 +127,19 @@ def multi_field(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     fields : frame, mapping or array
         Columns whose values are compared, one a field.
     error : "ece" or "rce", default="ece"
         The error of each field.
     no_positive : "drop" or "keep", default="drop"
         As in :func:`field_rce`; Field-ECE does not depend on it.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : MultiFieldEstimate
         A float with ``interval``, ``p_value`` and ``by_field``.
-
     """
     of_values = _field_statistic(error, no_positive)
     segmentations = read_segments(fields)
@@ -216,22 +167,17 @@ def cal_n(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     n_blocks : int, default=100
         Number of blocks of equal weight, by prediction.
     by : array or None, default=None
         Column whose values are the blocks instead.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : BlockEstimate
         A float with ``interval``, ``p_value``, ``n_blocks`` and ``left_out``.
-
     """
     check_count("n_blocks", n_blocks)
     values = None if by is None else read_one_column(by, "by")

@@ -48,14 +48,12 @@ def mvce(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     n_views : int, default=100
         Number of shuffles.
-    bin_size : float or None, default=None
-        Rows of a bin; give this or ``n_bins``.
-    n_bins : int or None, default=None
-        Bins of a view; 32 if neither is given.
+    bin_size, n_bins : float and int, or None, default=None
+        Rows of a bin, or bins of a view; 32 bins if neither is given.
     norm : float, default=2
         The norm p over views, finite and at least 1.
     views : "shuffle", "sorted" or "features", default="shuffle"
@@ -64,16 +62,11 @@ def mvce(
         For shuffles: draw them, or take the limit of many at once (norms 1 and 2).
     features : frame, mapping, array or None, default=None
         Columns of ``views="features"``.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : MultiViewEstimate
         A float with ``interval``, ``p_value``, ``standard_error`` and the views taken.
-
     """
     check_choice("views", views, VIEWS)
     check_choice("method", method, METHODS)

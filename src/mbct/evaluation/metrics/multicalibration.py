@@ -21,51 +21,32 @@ ALL_ROWS = "(all)"
 
 @dataclass(frozen=True)
 class SegmentError:
-    """ECCE of one segment.
-
-    Attributes
-    ----------
-    segment : str
-        Its name, such as ``site=a``.
-    count : float
-        Sum of its weights.
-    ecce : float
-        ECCE, in probability.
-    scaled : float
-        ECCE/σ.
-    p_value : float
-        P-value of this segment alone.
-    corrected_p_value : float
-        The same, corrected for the number of segments.
-
-    """
+    """ECCE of one segment."""
 
     segment: str
+    """Its name, such as ``site=a``."""
     count: float
+    """Sum of its weights."""
     ecce: float
+    """ECCE, in probability."""
     scaled: float
+    """ECCE/σ."""
     p_value: float
+    """P-value of this segment alone."""
     corrected_p_value: float
+    """The same, corrected for the number of segments."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MulticalibrationEstimate(Estimate):
-    """The largest scaled ECCE of any segment times the global σ.
-
-    Attributes
-    ----------
-    scaled : float
-        The largest ECCE/σ.
-    segments : tuple of SegmentError
-        Segments, worst first.
-    correction : str
-        Correction of the p-values.
-
-    """
+    """The largest scaled ECCE of any segment times the global σ."""
 
     scaled: float = 0.0
+    """The largest ECCE/σ."""
     segments: tuple[SegmentError, ...] = ()
+    """Segments, worst first."""
     correction: str = "holm"
+    """Correction of the p-values."""
 
     @property
     def worst(self) -> SegmentError:
@@ -95,26 +76,19 @@ def multicalibration_error(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     by : frame, mapping or array
         Columns whose values are the segments.
-    depth : int, default=1
-        Most columns whose values are combined into a segment.
-    min_rows : int, default=10
-        Rows that a segment must have.
+    depth, min_rows : int, default=1 and 10
+        Most columns whose values are combined into a segment, and rows that a segment must have.
     correction : "holm" or "benjamini-hochberg", default="holm"
         Correction of the p-values for the number of segments.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : MulticalibrationEstimate
         A float with ``interval``, ``p_value``, ``scaled``, ``worst`` and ``segments``, worst first.
-
     """
     correct = CORRECTIONS[check_choice("correction", correction, tuple(CORRECTIONS))]
     check_count("min_rows", min_rows)

@@ -22,7 +22,6 @@ class Interval:
         Its level.
     n_bootstrap : int
         Number of resamples behind it.
-
     """
 
     lower: float
@@ -36,25 +35,16 @@ class Interval:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(float):
-    """The value of a metric; compares, adds and formats as a float.
-
-    Attributes
-    ----------
-    value : float
-        The value.
-    interval : Interval or None
-        Bootstrap interval, where ``confidence`` was given.
-    p_value : float or None
-        Probability of a value at least as extreme by chance, where it was computed.
-    null : str or None
-        What the p-value supposes.
-
-    """
+    """The value of a metric; compares, adds and formats as a float."""
 
     value: float
+    """The value."""
     interval: Interval | None = None
+    """Bootstrap interval, where ``confidence`` was given."""
     p_value: float | None = None
+    """Probability of a value at least as extreme by chance, where it was computed."""
     null: str | None = None
+    """What the p-value supposes."""
 
     def __new__(cls, value: float, *_: Any, **__: Any) -> Self:
         """A float of ``value``; the dataclass adds the rest."""
@@ -77,16 +67,10 @@ class Estimate(float):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BinnedEstimate(Estimate):
-    """An error over bins.
-
-    Attributes
-    ----------
-    n_bins : int
-        How many there were.
-
-    """
+    """An error over bins."""
 
     n_bins: int = 0
+    """How many there were."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -95,28 +79,18 @@ class BinnedEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MultiViewEstimate(Estimate):
-    """MVCE and the views it was taken over.
-
-    Attributes
-    ----------
-    standard_error : float
-        What the choice of views leaves uncertain; 0 where nothing is random.
-    views : str
-        ``shuffle``, ``sorted`` or ``features``.
-    method : str
-        ``monte-carlo`` or ``closed-form``.
-    n_views : int
-        Number of views; 0 for the closed form.
-    n_bins : int or None
-        Bins in each view; None where views differ.
-
-    """
+    """MVCE and the views it was taken over."""
 
     standard_error: float = 0.0
+    """What the choice of views leaves uncertain; 0 where nothing is random."""
     views: str = "shuffle"
+    """``shuffle``, ``sorted`` or ``features``."""
     method: str = "monte-carlo"
+    """``monte-carlo`` or ``closed-form``."""
     n_views: int = 0
+    """Number of views; 0 for the closed form."""
     n_bins: int | None = None
+    """Bins in each view; None where views differ."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -131,22 +105,14 @@ class MultiViewEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BrierEstimate(Estimate):
-    """Brier score = miscalibration − discrimination + uncertainty.
-
-    Attributes
-    ----------
-    miscalibration : float
-        What isotonic recalibration would gain.
-    discrimination : float
-        What the recalibrated predictions gain over the label rate.
-    uncertainty : float
-        Score of always predicting the label rate.
-
-    """
+    """Brier score = miscalibration − discrimination + uncertainty."""
 
     miscalibration: float = 0.0
+    """What isotonic recalibration would gain."""
     discrimination: float = 0.0
+    """What the recalibrated predictions gain over the label rate."""
     uncertainty: float = 0.0
+    """Score of always predicting the label rate."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -159,16 +125,10 @@ class BrierEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScaledEstimate(Estimate):
-    """ECCE and its scale.
-
-    Attributes
-    ----------
-    sigma : float
-        Standard deviation σ of the mean residual where the predictions are right.
-
-    """
+    """ECCE and its scale."""
 
     sigma: float = 0.0
+    """Standard deviation σ of the mean residual where the predictions are right."""
 
     @property
     def scaled(self) -> float:
@@ -182,19 +142,12 @@ class ScaledEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RelativeEstimate(Estimate):
-    """A relative error over values or blocks, some of which have no positive.
-
-    Attributes
-    ----------
-    all_values : float
-        The error with the values that have no positive, each taken to have one.
-    unseen_share : float
-        Share of the rows whose value has no positive.
-
-    """
+    """A relative error over values or blocks, some of which have no positive."""
 
     all_values: float = 0.0
+    """The error with the values that have no positive, each taken to have one."""
     unseen_share: float = 0.0
+    """Share of the rows whose value has no positive."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -203,19 +156,12 @@ class RelativeEstimate(Estimate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockEstimate(Estimate):
-    """Cal-N and its blocks.
-
-    Attributes
-    ----------
-    n_blocks : int
-        Number of blocks.
-    left_out : int
-        Blocks left out for want of a positive.
-
-    """
+    """Cal-N and its blocks."""
 
     n_blocks: int = 0
+    """Number of blocks."""
     left_out: int = 0
+    """Blocks left out for want of a positive."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""

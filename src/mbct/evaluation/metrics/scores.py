@@ -14,93 +14,49 @@ from mbct.stats.ranking import auc_by_group, auc_of_atoms
 from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
 
 
-def log_loss(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
-) -> Estimate:
+def log_loss(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
     """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    score : Estimate
-        A float with ``interval``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
 
 def normalised_entropy(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
 ) -> Estimate:
     """Log loss divided by that of always predicting the label rate; not a number where the labels are all equal.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    score : Estimate
-        A float with ``interval``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
 
 
 def brier(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
 ) -> BrierEstimate:
-    """Mean (p − y)² = miscalibration − discrimination + uncertainty.
+    """Mean (p − y)² = miscalibration − discrimination + uncertainty, attributes of the result.
 
     The parts are those of isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021): no bins, and they add up.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    score : BrierEstimate
-        A float with ``interval``, ``miscalibration``, ``discrimination`` and ``uncertainty``.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
 
     Examples
     --------
     >>> score = brier([0, 1, 1, 0], [0.5, 0.75, 0.5, 0.25])
     >>> float(score), score.uncertainty
     (0.15625, 0.25)
-
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     parts = brier_decomposition(rows.atoms)
@@ -115,29 +71,13 @@ def brier(
     )
 
 
-def auc(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
-) -> Estimate:
+def auc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
     """Probability that a positive is ranked above a negative, ties counting half.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    area : Estimate
-        A float with ``interval``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     if rows.y_true.min() == rows.y_true.max():
@@ -147,19 +87,12 @@ def auc(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupedEstimate(Estimate):
-    """Grouped AUC, and how much of the data it rests on.
-
-    Attributes
-    ----------
-    n_groups : int
-        Number of groups with both classes.
-    used_share : float
-        Share of the rows that belong to them.
-
-    """
+    """Grouped AUC, and how much of the data it rests on."""
 
     n_groups: int = 0
+    """Number of groups with both classes."""
     used_share: float = 0.0
+    """Share of the rows that belong to them."""
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
@@ -167,31 +100,21 @@ class GroupedEstimate(Estimate):
 
 
 def grouped_auc(
-    y_true: Any,
-    y_prob: Any,
-    group: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
+    y_true: Any, y_prob: Any, group: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
 ) -> GroupedEstimate:
     """Mean AUC within groups, weighted by their rows; groups of one class rank nothing and are left out.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     group : array
         Group of each row, such as a user or a query.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
 
     Returns
     -------
     area : GroupedEstimate
         A float with ``interval``, ``n_groups`` and ``used_share``.
-
     """
     segmentation = read_one_column(group, "group")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, (segmentation.codes,))

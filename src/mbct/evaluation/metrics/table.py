@@ -10,16 +10,10 @@ from mbct.notebook import html_table
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns in order; ``table[name]`` is the tuple of a column's values.
-
-    Attributes
-    ----------
-    columns : tuple of (str, tuple)
-        Name and values of each column.
-
-    """
+    """Named columns in order; ``table[name]`` is the tuple of a column's values."""
 
     columns: tuple[tuple[str, tuple[Any, ...]], ...]
+    """Name and values of each column."""
 
     @property
     def names(self) -> list[str]:

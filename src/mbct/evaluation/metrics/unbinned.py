@@ -16,25 +16,17 @@ def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) 
 
     Parameters
     ----------
-    truth : array
-        True probability E[Y|X] of each row.
-    y_prob : array
-        Predicted probabilities.
+    truth, y_prob : array
+        True probabilities E[Y|X] of the rows, and predicted ones.
     norm : float, default=2
         The norm p, from 1 to ``math.inf``.
     sample_weight : array, number or None, default=None
         Weights of the rows; None counts each row once.
 
-    Returns
-    -------
-    error : Estimate
-        A float; it has no interval and no p-value.
-
     Examples
     --------
     >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
     0.125
-
     """
     known, p = as_probabilities(truth, "truth"), as_probabilities(y_prob)
     same_length(len(known), y_prob=p)
@@ -44,40 +36,20 @@ def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) 
 BROWNIAN_NULL = "the predictions were right (range of Brownian motion)"
 
 
-def smooth_ece(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[NullOptions],
-) -> Estimate:
+def smooth_ece(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[NullOptions]) -> Estimate:
     """Smooth ECE (Błasiok & Nakkiran 2023): residuals smoothed by a kernel as wide as the error itself.
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
-
-    Returns
-    -------
-    error : Estimate
-        A float with ``interval`` and ``p_value``.
-
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: smooth_error(rows.atoms), Estimate)
 
 
 def ecce(
-    y_true: Any,
-    y_prob: Any,
-    *,
-    sample_weight: Any = None,
-    **resampling: Unpack[IntervalOptions],
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
 ) -> ScaledEstimate:
     """ECCE = max_k C_k − min_k C_k of the cumulated residuals C_k = (1/n) Σ_{i≤k}(y_i − p_i), sorted by prediction.
 
@@ -85,18 +57,13 @@ def ecce(
 
     Parameters
     ----------
-    y_true, y_prob : array
-        Labels (0 or 1) and predicted probabilities of the rows.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-    **resampling
-        Keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling
+        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
 
     Returns
     -------
     error : ScaledEstimate
         A float with ``interval``, ``p_value``, ``sigma`` and ``scaled`` = ECCE/σ.
-
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     sigma = cumulative_scale(rows.y_prob, rows.weight)

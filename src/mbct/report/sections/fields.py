@@ -176,10 +176,7 @@ def _chart(records: list[dict[str, Any]], order: list[str], limits: tuple[float,
     base = alt.Chart(data(records))
     scale = alt.Scale(type="log", domain=list(limits), nice=False)
     x = alt.X(
-        "ratio:Q",
-        title="predicted / observed",
-        scale=scale,
-        axis=alt.Axis(values=ratio_ticks(*limits), format="~g"),
+        "ratio:Q", title="predicted / observed", scale=scale, axis=alt.Axis(values=ratio_ticks(*limits), format="~g")
     )
     y = alt.Y("segment:N", sort=order, title=None, axis=alt.Axis(labelLimit=130, grid=False, ticks=False, domain=False))
     offset = alt.YOffset("state:N", sort=list(STATES), scale=alt.Scale(paddingOuter=0.35))

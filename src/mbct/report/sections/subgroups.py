@@ -48,12 +48,7 @@ def render(found: SubgroupComparison) -> Section:
     cards = "".join(
         f'<article class="card"><h3>{text(strip.name)}</h3>'
         f'<p class="note">mean |log PUD| {number(strip.spread, 3)}</p>'
-        + figure(
-            f"pud-{i}",
-            _chart(strip, limits, colour),
-            f"PUD of the parts of each bin of {strip.name}",
-            height=240,
-        )
+        + figure(f"pud-{i}", _chart(strip, limits, colour), f"PUD of the parts of each bin of {strip.name}", height=240)
         + "</article>"
         for i, (strip, colour) in enumerate(zip(found.strips, (AFTER, BEFORE), strict=True))
     )

@@ -65,11 +65,7 @@ class PaperOptions:
 
 
 def boost_cells(
-    cells: Cells,
-    names: tuple[str, ...],
-    options: PaperOptions,
-    n_threads: int,
-    _: BlockOptions | None = None,
+    cells: Cells, names: tuple[str, ...], options: PaperOptions, n_threads: int, _: BlockOptions | None = None
 ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
     """Grow the paper's ensemble on cells in memory."""
     loss = row_loss(options.loss)
