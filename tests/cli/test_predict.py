@@ -200,3 +200,19 @@ def test_data_in_the_place_of_the_model(folder: Path, tmp_path: Path):
     done = mbct("predict", folder / "clicks.csv", folder / "paper.json", "-o", "out.csv", cwd=tmp_path)
     assert done.code == 2
     assert "clicks.csv is data, no model: MODEL comes first, then DATA" in done.err
+
+
+def test_the_columns_of_a_csv_file_keep_their_bytes(folder: Path, tmp_path: Path):
+    """Numbers, booleans, leading zeros, dates, quotes and missing values, on both sides of a batch's end."""
+    rows = [
+        'mobile,0.10, 007,Yes,01/01/2024,1e2,"a, ""b""",',
+        "desktop,.2,08,No,,-0.0,plain,1",
+        "mobile,0.30,,True,x,+3,é,",
+    ]
+    names = "device,pctr,age,member,when,amount,text,gap,night,site"
+    (tmp_path / "in.csv").write_text("\n".join([names, *(f"{row},no,s1" for row in rows * 70_000), ""]))
+    done = mbct("predict", folder / "paper.json", "in.csv", "-o", "out.csv", cwd=tmp_path)
+    assert done.code == 0, done.err
+    before, after = ((tmp_path / name).read_text().splitlines() for name in ("in.csv", "out.csv"))
+    assert before == [line.rpartition(",")[0] for line in after]
+    assert after[1].rpartition(",")[2] == after[-3].rpartition(",")[2]

@@ -22,7 +22,7 @@ def test_truth_is_a_column_only_on_request(tmp_path: Path):
     mbct("simulate", "beta-third", "--rows", "500", "--truth", "-o", "t.parquet", cwd=tmp_path)
     table = parquet.read_table(tmp_path / "t.parquet")
     np.testing.assert_allclose(table["truth"].to_numpy(), table["score"].to_numpy() ** 3)
-    assert mbct("simulate", "--rows", "2", "-o", "-", cwd=tmp_path).out.splitlines()[0].endswith('"pctr","click"')
+    assert mbct("simulate", "--rows", "2", "-o", "-", cwd=tmp_path).out.splitlines()[0].endswith("pctr,click")
 
 
 def test_labels_follow_the_truth():

@@ -12,7 +12,7 @@ import click
 from mbct.cli.evaluate import UNSEEN, Gate, parse_gate, unseen_by_column
 from mbct.cli.options import data_argument, load_calibrator, memory_option, model_argument, output_option, sql_option
 from mbct.cli.shell import command, note
-from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
+from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, form_of, write_tables
 from mbct.cli.sources import Data, open_data
 from mbct.errors import DataError, ParameterError
 from mbct.progress import Advance, progress
@@ -73,13 +73,15 @@ def predict(
         raise ParameterError(f"{model} holds a {calibrator.method!r} calibrator: --bounds needs bins, which 'mbct' has")
     _refuse_own_input(data, output)
     missing, unseen = _Missing(on_missing == "null"), _Unseen(_gates(gates, calibrator))
-    with open_data(data, sql, once=True, memory_limit=memory_limit) as opened, progress("calibrating") as advance:
+    form = form or form_of(output)
+    reading = open_data(data, sql, once=True, spelled=form == "csv", memory_limit=memory_limit)
+    with reading as opened, progress("calibrating") as advance:
         columns = [column, f"{column}_lower", f"{column}_upper"] if bounds else [column]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
-        tables = with_calibrated(calibrator, opened, columns, missing, advance)
-        n_rows = write_tables(unseen.checked(calibrator, tables), output, form)
+        tables = with_calibrated(calibrator, opened, columns, missing, unseen, advance)
+        n_rows = write_tables(tables, output, form)
     if output != STANDARD_OUTPUT:
         note(f"wrote {n_rows:,} rows to {output}")
     if missing.n_rows:
@@ -102,14 +104,15 @@ class _Unseen:
     n_rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
 
-    def checked(self, calibrator: "Calibrator", tables: Iterator[Any]) -> Iterator[Any]:
-        """The tables as they are; the last is followed by the gates, which may end the command."""
-        for table in tables:
-            if self.gates:
-                shares = unseen_by_column(calibrator, table)
-                self.counts.update({name: round(share * table.num_rows) for name, share in shares.items()})
-                self.n_rows += table.num_rows
-            yield table
+    def count(self, calibrator: "Calibrator", table: Any) -> None:
+        """Take note of some rows."""
+        if self.gates:
+            shares = unseen_by_column(calibrator, table)
+            self.counts.update({name: round(share * table.num_rows) for name, share in shares.items()})
+            self.n_rows += table.num_rows
+
+    def check(self) -> None:
+        """End the command where a gate fails."""
         worst = max(self.counts.values(), default=0) / max(self.n_rows, 1)
         verdicts = [gate.check({UNSEEN: worst}) for gate in self.gates]
         for verdict in verdicts:
@@ -139,16 +142,22 @@ def _refuse_own_input(data: str | None, output: str) -> None:
 
 
 def with_calibrated(
-    calibrator: "Calibrator", data: Data, columns: Sequence[str], missing: _Missing, advance: Advance
+    calibrator: "Calibrator",
+    data: Data,
+    columns: Sequence[str],
+    missing: _Missing,
+    unseen: _Unseen,
+    advance: Advance,
 ) -> Iterator[Any]:
     """Arrow tables of the rows and their calibrated probability, named as the first of ``columns``; at least one table.
 
     Three names ask for the interval's ends too.
     """
     n_rows = 0
-    for table in data.batches():
+    for table, typed in data.as_spelled():
         try:
-            found = _calibrated(calibrator, table, missing, bounds=len(columns) > 1)
+            found = _calibrated(calibrator, typed, missing, bounds=len(columns) > 1)
+            unseen.count(calibrator, typed)
         except DataError as error:
             raise DataError(
                 f"{error}; row numbers start after the first {n_rows:,} rows" if n_rows else str(error)
@@ -160,6 +169,7 @@ def with_calibrated(
         advance(1)
     if n_rows == 0:
         raise DataError(f"{data.name} has no rows")
+    unseen.check()
 
 
 def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, bounds: bool) -> list[Any]:

@@ -1,17 +1,21 @@
 """Where tables go: Parquet or CSV by the file's ending, atomically, or standard output; batch by batch."""
 
+import csv
 import gzip
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from io import StringIO
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Self, cast
 
 from mbct.errors import ParameterError
 from mbct.files import open_atomically
 
 STANDARD_OUTPUT = "-"
 FORMATS = ("csv", "parquet")
+_NEEDS_QUOTES = r'^$|[",\r\n]'
+"""Texts that CSV would read as something else without quotes: with its own signs, or empty, which means missing."""
 
 
 class _CompleteWrites:
@@ -37,7 +41,7 @@ def write_tables(tables: Iterable[Any], target: str, form: str | None = None) ->
 
     ``form`` overrides the ending; ``-`` is CSV on standard output.
     """
-    chosen = form or _form_of(target)
+    chosen = form or form_of(target)
     if target == STANDARD_OUTPUT and chosen == "parquet" and sys.stdout.isatty():
         raise ParameterError("Parquet is no text for a terminal: redirect it to a file, or take --format csv")
     n_rows, writer = 0, None
@@ -71,7 +75,8 @@ def _sink(target: str) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", packed)
 
 
-def _form_of(target: str) -> str:
+def form_of(target: str) -> str:
+    """The format that the ending of a file's name asks for."""
     if target == STANDARD_OUTPUT:
         return "csv"
     ending = Path(target.removesuffix(".gz")).suffix.lower()
@@ -82,6 +87,42 @@ def _form_of(target: str) -> str:
 
 
 def _writer(sink: BinaryIO, schema: Any, form: str) -> Any:
-    from pyarrow import csv, parquet
+    if form == "csv":
+        return _CSVWriter(sink, schema.names)
+    from pyarrow import parquet
 
-    return csv.CSVWriter(sink, schema) if form == "csv" else parquet.ParquetWriter(sink, schema, compression="zstd")
+    return parquet.ParquetWriter(sink, schema, compression="zstd")
+
+
+class _CSVWriter:
+    """CSV with quotes only where they are needed, so that the columns of a file pass through it unchanged."""
+
+    def __init__(self, sink: BinaryIO, names: Sequence[str]):
+        header = StringIO(newline="")
+        csv.writer(header, lineterminator="\n").writerow(names)
+        sink.write(header.getvalue().encode())
+        self._sink = sink
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Whoever opened the sink closes it."""
+
+    def write_table(self, table: Any) -> None:
+        """Write the rows of ``table``."""
+        import pyarrow as pa
+        from pyarrow import compute
+
+        cells = []
+        for column in table.columns:
+            text = column.cast(pa.string())
+            if text.type == column.type:
+                inside = compute.replace_substring(text, '"', '""')
+                needed = compute.match_substring_regex(text, _NEEDS_QUOTES)
+                text = compute.if_else(needed, compute.binary_join_element_wise('"', inside, '"', ""), text)
+            cells.append(text)
+        lines = compute.binary_join_element_wise(*cells, ",", null_handling="replace", null_replacement="")
+        for chunk in compute.binary_join_element_wise(lines, "\n", "").chunks:
+            n_bytes = compute.sum(compute.binary_length(chunk)).as_py()
+            self._sink.write(memoryview(chunk.buffers()[2])[:n_bytes])

@@ -20,6 +20,8 @@ VIEW = "data"
 """Name of the source inside ``--sql``."""
 _BLOCK = 1 << 20
 _BATCH_ROWS = 200_000
+_NUMBERS = "mbct_numbers"
+"""Name, inside a query, of the numbers of a CSV file beside their spelling."""
 _DECIMALS = ("decimal", "hugeint", "uhugeint")
 
 
@@ -29,6 +31,8 @@ class Data:
 
     relation: Any
     name: str
+    text: Any = None
+    """The rows of a CSV file with every value as it is spelled there; None where that was not asked for."""
 
     @property
     def names(self) -> list[str]:
@@ -136,6 +140,22 @@ class Data:
         for batch in read(_BATCH_ROWS):
             yield pa.Table.from_batches([batch])
 
+    def as_spelled(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of Arrow tables of the same rows: as the file spells them, and with numbers as numbers."""
+        from mbct.data.engines.duckdb_files import quoted
+
+        if self.text is None:
+            yield from ((table, table) for table in self.batches())
+            return
+        numbers = {name: kind for name, kind in self.types.items() if kind.id != "varchar"}
+        cast = ", ".join(f"{quoted(name)} := CAST({quoted(name)} AS {kind})" for name, kind in numbers.items())
+        for table in Data(self.text.project(f"*, struct_pack({cast}) AS {_NUMBERS}"), self.name).batches():
+            spelled = typed = table.drop_columns(_NUMBERS)
+            values = table.column(_NUMBERS).combine_chunks()
+            for name in numbers:
+                typed = typed.set_column(typed.column_names.index(name), name, values.field(name))
+            yield spelled, typed
+
     def _plain(self, names: Sequence[str] | None) -> Any:
         """The columns called ``names``, with decimals as doubles."""
         from mbct.data.engines.duckdb_files import quoted
@@ -151,15 +171,20 @@ class Data:
 
 @contextmanager
 def open_data(
-    source: str | None, sql: str | None = None, *, once: bool = False, memory_limit: str | None = None
+    source: str | None,
+    sql: str | None = None,
+    *,
+    once: bool = False,
+    spelled: bool = False,
+    memory_limit: str | None = None,
 ) -> Iterator[Data]:
     """Rows of ``source``, read when they are asked for; ``sql`` is run on it under the name ``data``.
 
     Without a source, ``sql`` names its own files, for example ``SELECT * FROM 'clicks.parquet'``. What would have to
     be parsed or computed again for every question is kept by DuckDB, which spills to disk beyond ``memory_limit``,
-    unless the rows are read ``once`` only.
+    unless the rows are read ``once`` only; ``spelled`` asks for the text of a CSV file too.
     """
-    from mbct.data.engines.duckdb_files import first_line, import_duckdb, is_text
+    from mbct.data.engines.duckdb_files import first_line, import_duckdb, is_text, reading_text
 
     duckdb = import_duckdb()
     wrong_query = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
@@ -172,7 +197,9 @@ def open_data(
             _refuse_equal_names(relation.columns, name)
             if not once and (sql is not None or (path is not None and is_text(path))):
                 relation = _kept(connection, relation)
-            yield Data(relation, name)
+            is_csv = sql is None and path is not None and is_text(path)
+            text = connection.sql(f"SELECT * FROM {reading_text(str(path))}") if spelled and is_csv else None
+            yield Data(relation, name, text)
     except duckdb.Error as error:
         if sql is not None and isinstance(error, wrong_query):
             raise DataError(f"the query of --sql is wrong: {first_line(error)}") from error

@@ -74,6 +74,11 @@ def reading(connection: Any, path: str) -> str:
     return f"read_parquet({text(path)}{', can_have_nan = true' if knows else ''})"
 
 
+def reading_text(path: str) -> str:
+    """What to SELECT FROM for every value of a CSV file as it is spelled there."""
+    return f"read_csv({text(path)}, sample_size = -1, header = true, all_varchar = true)"
+
+
 def is_text(path: str) -> bool:
     """Whether a path holds text, which would be parsed anew for every query."""
     return not path.startswith(DATABASE) and _reader_of(path) == "read_csv"
