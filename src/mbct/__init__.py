@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names below
     from mbct.evaluation.comparison import Comparison as Comparison
     from mbct.evaluation.feature_ranking import FeatureRanking as FeatureRanking
     from mbct.evaluation.feature_ranking import rank_features as rank_features
+    from mbct.evaluation.monitor import CalibrationMonitor as CalibrationMonitor
     from mbct.model.file import load_ensemble as load_ensemble
     from mbct.store.cell_store import CellStore as CellStore
     from mbct.store.refresh import refresh as refresh
@@ -32,6 +33,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "CalibratedClassifier": "mbct.calibrators.classifier",
+        "CalibrationMonitor": "mbct.evaluation.monitor",
         "CellStore": "mbct.store.cell_store",
         "Comparison": "mbct.evaluation.comparison",
         "FeatureRanking": "mbct.evaluation.feature_ranking",

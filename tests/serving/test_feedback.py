@@ -202,17 +202,6 @@ def test_a_folder_serves_one_service_and_a_sink_needs_one(tmp_path, clock):
         FeedbackLoop(FeedbackOptions(), Store())
 
 
-def test_alarms_are_logged_once(clock, caplog):
-    loop = FeedbackLoop(FeedbackOptions(segment="text_1", segments=1), None, clock)
-    ids = [str(i) for i in range(3000)]
-    score(loop, random_model(1), ids)
-    loop.join([(i, 0) for i in ids])
-    with caplog.at_level(logging.WARNING, "mbct.serving"):
-        loop.live()
-        loop.live()
-    assert sum("segment all" in message and "over 1h" in message for message in caplog.messages) == 1
-
-
 def test_a_full_disk_refuses_outcomes_and_loses_none(tmp_path, clock, caplog):
     folder = tmp_path / "small"
     folder.mkdir()

@@ -31,6 +31,7 @@ COMMANDS = {
     "fit": "mbct.cli.fit",
     "predict": "mbct.cli.predict",
     "evaluate": "mbct.cli.evaluate",
+    "monitor": "mbct.cli.monitor",
     "compare": "mbct.cli.compare",
     "advise": "mbct.cli.advise",
     "report": "mbct.cli.report",

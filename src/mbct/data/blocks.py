@@ -60,7 +60,7 @@ def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumb
     ``time`` and ``groups`` are columns or arrays. With both, a block is a group, at the time of its middle row: a group
     is never split, and groups follow one another in time.
     """
-    moments = None if time is None else _blocks_of_time(time, block)
+    moments = None if time is None else blocks_of_time(time, block)
     if groups is None:
         if moments is None:
             raise ParameterError("pass time or groups")
@@ -99,7 +99,7 @@ def _numbered(blocks: npt.NDArray[Any], kind: str) -> BlockNumbers:
     return np.asarray(number, dtype=np.int32)
 
 
-def _blocks_of_time(column: Any, block: BlockSize) -> npt.NDArray[np.int64]:
+def blocks_of_time(column: Any, block: BlockSize) -> npt.NDArray[np.int64]:
     """Number of the day, week, hour or stretch of each row; integers are numbers of blocks already."""
     values = _ticks(column)
     if values.dtype.kind == "M":

@@ -73,6 +73,7 @@ class Service:
             "/v1/rules": ("GET", self._rules),
             "/v1/rules.txt": ("GET", self._rules_text),
             "/v1/live": ("GET", self._live),
+            "/v1/alarms": ("GET", self._alarms),
             "/healthz": ("GET", self._health),
             "/readyz": ("GET", self._ready),
             "/metrics": ("GET", self._metrics_text),
@@ -195,6 +196,17 @@ class Service:
     async def _live(self, _: Request) -> Reply:
         return Reply(msgspec.json.encode({"live": self._feedback.live(), "waiting": self._feedback.waiting}))
 
+    async def _alarms(self, _: Request) -> Reply:
+        self._feedback.live()  # closes the minute that is past
+        stream, options = self._feedback.stream, self._options.feedback
+        answer = {
+            "alarms": stream.alarms,
+            "past": stream.monitor.past,
+            "level": options.alarm_level,
+            "tolerance": options.tolerance,
+        }
+        return Reply(msgspec.json.encode(answer))
+
     async def _health(self, _: Request) -> Reply:
         return Reply(b'{"status":"alive"}')
 
@@ -253,6 +265,8 @@ class Service:
 
     async def _flush(self) -> None:
         try:
+            if (save := self._feedback.checkpoint()) is not None:
+                await asyncio.to_thread(save)
             self._feedback.seal()
             self._metrics.flushes["done"] += await asyncio.to_thread(self._feedback.flush)
         except Exception:
@@ -268,6 +282,8 @@ def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop
     model, health, live = watcher.current, watcher.health, feedback.live()
     loaded = [((("version", model.version),), model.loaded_at)] if model else []
     segments = [((("window", m.window), ("segment", m.segment)), m) for m in live]
+    stream = feedback.stream
+    alarms = [((("kind", a.kind), ("name", a.name), ("direction", a.direction)), a) for a in stream.alarms]
     return "".join(
         [
             *metrics.families(),
@@ -279,6 +295,9 @@ def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop
             family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in segments]),
             family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in segments]),
             family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in segments]),
-            family("mbct_live_alarm", "gauge", "Whether calibration is off.", [(p, int(m.alarm)) for p, m in segments]),
+            single("mbct_alarms_active", "gauge", "Calibration alarms that are on.", len(alarms)),
+            single("mbct_alarms_total", "counter", "Calibration alarms raised.", stream.raised),
+            family("mbct_alarm_ratio", "gauge", "Observed over predicted.", [(p, a.ratio) for p, a in alarms]),
+            family("mbct_alarm_changed_seconds", "gauge", "When it began.", [(p, a.changed_at) for p, a in alarms]),
         ]
     )

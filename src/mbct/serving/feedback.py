@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
@@ -18,8 +19,9 @@ from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.rules import condition
 from mbct.serving.batch import ScoredBatch
 from mbct.serving.journal import Joined, Journal, Remembered, lines_of
-from mbct.serving.live import LiveCalibration, LiveMetric, LiveWindow
+from mbct.serving.live import LiveCalibration, LiveMetric
 from mbct.serving.options import FeedbackOptions
+from mbct.serving.outcome_stream import OutcomeStream
 from mbct.store import Cells, DroppedDayError, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
@@ -62,7 +64,7 @@ class FeedbackLoop:
         self._live = LiveCalibration(options)
         self._journal: Journal | None = None
         self._flushing = Lock()
-        self._alarms: set[tuple[LiveWindow, str]] = set()
+        self.stream = OutcomeStream(options)
         if options.folder is not None:
             self._journal = Journal(options.folder, options, clock)
             self._restore(self._journal)
@@ -102,22 +104,23 @@ class FeedbackLoop:
         for identifier, line in joined.items():
             del self._waiting[identifier]
             self._live.add(now, line.scored.segment, line.scored.calibrated, line.label)
+        self.stream.take(list(joined.values()))
         return Joining(len(joined), tuple(unknown))
 
     def live(self) -> list[LiveMetric]:
-        """PCOC and ECE of every window and segment; a change of alarm is logged."""
-        report = self._live.report(self._clock())
-        alarms = {(m.window, m.segment) for m in report if m.alarm}
-        for metric in report:
-            if metric.alarm and (metric.window, metric.segment) not in self._alarms:
-                log.warning(
-                    "calibration alarm: over %s, segment %s has PCOC %.3f and ECE %.4f after %d outcomes",
-                    *(metric.window, metric.segment, metric.pcoc, metric.ece, metric.outcomes),
-                )
-        for window, segment in self._alarms - alarms:
-            log.info("calibration alarm over %s, segment %s is past", window, segment)
-        self._alarms = alarms
-        return report
+        """PCOC and ECE of every window and segment."""
+        now = self._clock()
+        self.stream.close_before(now)
+        return self._live.report(now)
+
+    def checkpoint(self) -> Callable[[], None] | None:
+        """What saves the present state beside the journal, in a thread; None without a journal.
+
+        Called in the event loop, so that state and position belong together.
+        """
+        if self._journal is None:
+            return None
+        return partial(self._journal.save_checkpoint, self._journal.position, self.stream.state())
 
     @property
     def waiting(self) -> int:
@@ -180,6 +183,14 @@ class FeedbackLoop:
             newest_joined[line.scored.id] = max(line.scored.number, newest_joined.get(line.scored.id, -1))
             self._next_number = max(self._next_number, line.scored.number + 1)
             self._live.add(line.at, line.scored.segment, line.scored.calibrated, line.label)
+        state, after = journal.checkpoint()
+        try:
+            if state is not None:
+                self.stream.restore(state)
+        except (ParameterError, KeyError, TypeError, ValueError) as error:
+            log.warning("alarms begin anew: %s", error)
+            self.stream = OutcomeStream(self._options)
+        self.stream.take(after)
         now = self._clock()
         for score in journal.waiting(newest_joined):
             self._next_number = max(self._next_number, score.number + 1)

@@ -3,7 +3,8 @@
 A folder holds lines of JSON in three kinds of file: ``scores-HOUR`` (scores that wait for their outcome),
 ``outcomes-N-ID`` (joined, not yet handed to the sink) and ``handed-N-ID`` (handed over; kept for a day, so that a
 restart knows which scores have had their outcome). N orders the files; ID is random, so that no two files of outcomes
-ever share a batch. A line is written by one system call, so a killed process loses none.
+ever share a batch. A line is written by one system call, so a killed process loses none. ``checkpoint`` holds what was
+learned from outcomes up to some line; the lines after it are taken again at a restart.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +25,7 @@ from mbct.model.file_check import read_bins
 from mbct.serving.options import FeedbackOptions
 
 _HOUR = 3600
+_CHECKPOINT = "checkpoint"
 _TAIL_BYTES = 2**20
 Line = TypeVar("Line", bound=msgspec.Struct)
 
@@ -65,6 +67,7 @@ class Journal:
         used = max((_order(path) for path in self._files("outcomes", "handed")), default=0)
         self._outcomes = self._new_outcomes(used + 1)
         self._scores: _Appender | None = None
+        self._checkpoint_order = 0
 
     def joined(self) -> Iterator[Joined]:
         """Outcomes of the last day, as they were before a restart."""
@@ -77,6 +80,29 @@ class Journal:
             for line in _lines(path, Remembered):
                 if newest_joined.get(line.id, -1) < line.number:
                     yield line
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Number of the file that outcomes are written to, and how many lines it has."""
+        return _order(self._outcomes.path), self._outcomes.n_lines
+
+    def save_checkpoint(self, position: tuple[int, int], state: dict[str, Any]) -> None:
+        """Keep what was learned from the outcomes up to a position; may run in a thread."""
+        write_atomically(self._folder / _CHECKPOINT, msgspec.json.encode({"position": position, "state": state}))
+        self._checkpoint_order = position[0]
+
+    def checkpoint(self) -> tuple[dict[str, Any] | None, list[Joined]]:
+        """The state that was kept, and the outcomes after it; None and all outcomes where there is none."""
+        path = self._folder / _CHECKPOINT
+        state: dict[str, Any] | None = None
+        order = taken = 0
+        if path.exists():
+            document = msgspec.json.decode(path.read_bytes())
+            (order, taken), state = document["position"], document["state"]
+        self._checkpoint_order = order
+        files = [(_order(path), path) for path in self._files("handed", "outcomes")]
+        after = [list(_lines(path, Joined))[taken if n == order else 0 :] for n, path in files if n >= order]
+        return state, [line for lines in after for line in lines]
 
     def add_scores(self, scores: Iterable[Remembered]) -> None:
         """Keep scores; StorageError where they cannot be written."""
@@ -135,7 +161,8 @@ class Journal:
 
     def _forget(self) -> None:
         oldest = self._clock() - self._remember_seconds - _HOUR
-        for path in self._files("scores", "handed"):
+        handed = [path for path in self._files("handed") if _order(path) < self._checkpoint_order]
+        for path in [*self._files("scores"), *handed]:
             if path.stat().st_mtime < oldest:
                 path.unlink(missing_ok=True)
 
@@ -148,12 +175,14 @@ class _Appender:
 
     def __init__(self, path: Path, *, sync: bool) -> None:
         self.path = path
+        self.n_lines = 0
         self._always_sync = sync
         self._unsynced = False
         self._descriptor: int | None = None
 
     def append(self, lines: Iterable[msgspec.Struct]) -> None:
-        content = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        encoded = [msgspec.json.encode(line) + b"\n" for line in lines]
+        content = b"".join(encoded)
         try:
             descriptor = self._open() if self._descriptor is None else self._descriptor
             size = os.fstat(descriptor).st_size
@@ -166,6 +195,7 @@ class _Appender:
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}; free some space") from error
         self._unsynced = True
+        self.n_lines += len(encoded)
 
     def sync(self) -> None:
         """Bring what was written to the disk."""

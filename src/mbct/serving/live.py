@@ -1,4 +1,4 @@
-"""Live calibration from outcomes: PCOC and ECE over the last hour and the last day, by segment, with alarms."""
+"""Live calibration from outcomes: PCOC and ECE over the last hour and the last day, by segment."""
 
 import math
 from collections.abc import Iterator
@@ -7,17 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from mbct.serving.metrics import OTHER
+from mbct.evaluation.monitor import ALL, BANDS, OTHER
 from mbct.serving.options import FeedbackOptions
 
 LiveWindow = Literal["1h", "24h"]
 
-EVERYTHING = "all"
 _SLOT_SECONDS = 300
 _SLOTS: dict[LiveWindow, int] = {"1h": 12, "24h": 288}
-_EDGES = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
-"""Bins of the calibrated probability for ECE: narrow where rates are low, as click rates are."""
-_COUNT, _PREDICTED, _LABEL, _VARIANCE = range(4)
+_COUNT, _PREDICTED, _LABEL = range(3)
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,15 @@ class LiveMetric:
     pcoc: float
     """Σ calibrated / Σ label: below 1 means underestimated; infinite without a positive."""
     ece: float
-    alarm: bool
 
 
 class LiveCalibration:
     """Sums by five-minute slot, segment and bin; nothing grows with the traffic."""
 
     def __init__(self, options: FeedbackOptions) -> None:
-        self._options = options
         self._segments: dict[str, int] = {}
         n_segments = (options.segments if options.segment else 0) + 2
-        self._sums = np.zeros((_SLOTS["24h"], n_segments, len(_EDGES) + 1, 4))
+        self._sums = np.zeros((_SLOTS["24h"], n_segments, len(BANDS) + 1, 3))
         self._slot = 0
 
     def add(self, at: float, segment: str | None, calibrated: float, label: int) -> None:
@@ -49,8 +44,8 @@ class LiveCalibration:
         slot = int(at) // _SLOT_SECONDS
         if slot <= self._slot - len(self._sums):
             return
-        row = (1.0, calibrated, float(label), calibrated * (1.0 - calibrated))
-        bin_number = int(np.searchsorted(_EDGES, calibrated))
+        row = (1.0, calibrated, float(label))
+        bin_number = int(np.searchsorted(BANDS, calibrated))
         positions = (0,) if segment is None else (0, self._position(segment))
         for position in positions:
             self._sums[slot % len(self._sums), position, bin_number] += row
@@ -63,24 +58,10 @@ class LiveCalibration:
     def _of_window(self, window: LiveWindow) -> Iterator[LiveMetric]:
         recent = (self._slot - np.arange(_SLOTS[window])) % len(self._sums)
         sums = self._sums[recent].sum(axis=0)
-        names = [EVERYTHING, *self._segments, OTHER]
+        names = [ALL, *self._segments, OTHER]
         for name, position in zip(names, [0, *self._segments.values(), len(sums) - 1], strict=True):
             if sums[position, :, _COUNT].any():
-                yield self._metric(window, name, sums[position])
-
-    def _metric(self, window: LiveWindow, segment: str, bins: np.ndarray) -> LiveMetric:
-        count, predicted, label, variance = bins.sum(axis=0).tolist()
-        gaps = np.abs(bins[:, _PREDICTED] - bins[:, _LABEL])
-        pcoc = predicted / label if label else math.inf
-        ece = float(gaps.sum()) / count
-        options = self._options
-        biased = not 1.0 / (1.0 + options.pcoc_threshold) <= pcoc <= 1.0 + options.pcoc_threshold
-        biased = biased and abs(predicted - label) > options.z_threshold * math.sqrt(variance)
-        # Without miscalibration a bin's gap is |N(0, variance)|: mean √(2v/π), variance v(1 − 2/π).
-        chance = float(np.sqrt(2.0 / math.pi * bins[:, _VARIANCE]).sum())
-        spread = math.sqrt(variance * (1.0 - 2.0 / math.pi))
-        uneven = ece > options.ece_threshold and float(gaps.sum()) > chance + options.z_threshold * spread
-        return LiveMetric(window, segment, int(count), pcoc, ece, bool(biased or uneven))
+                yield _metric(window, name, sums[position])
 
     def _position(self, segment: str) -> int:
         if segment not in self._segments and len(self._segments) < self._sums.shape[1] - 2:
@@ -93,3 +74,9 @@ class LiveCalibration:
             for passed in range(max(self._slot + 1, slot - len(self._sums) + 1), slot + 1):
                 self._sums[passed % len(self._sums)] = 0.0
             self._slot = slot
+
+
+def _metric(window: LiveWindow, segment: str, bins: np.ndarray) -> LiveMetric:
+    count, predicted, label = bins.sum(axis=0).tolist()
+    ece = float(np.abs(bins[:, _PREDICTED] - bins[:, _LABEL]).sum()) / count
+    return LiveMetric(window, segment, int(count), predicted / label if label else math.inf, ece)

@@ -4,9 +4,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
+from mbct.evaluation.monitor import OTHER
+
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 """Upper ends of the latency histogram's buckets, in seconds."""
-OTHER = "other"
 Labels = tuple[tuple[str, str], ...]
 
 

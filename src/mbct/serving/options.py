@@ -40,9 +40,7 @@ class Limits:
 class FeedbackOptions:
     """The feedback loop: outcomes joined with recent scores.
 
-    ``segment`` names a feature: live metrics are kept for each of its first ``segments`` values. An alarm is raised
-    where PCOC leaves [1/(1+t), 1+t] for t = ``pcoc_threshold``, or ECE exceeds ``ece_threshold``, and the deviation is
-    beyond ``z_threshold`` standard errors, so that few outcomes raise none.
+    ``segment`` names a feature: live metrics and alarms are kept for each of its first ``segments`` values.
     """
 
     folder: Path | None = None
@@ -54,15 +52,16 @@ class FeedbackOptions:
     """How often the outcomes' cells are handed to the sink."""
     segment: str | None = None
     segments: int = 20
-    pcoc_threshold: float = 0.1
-    ece_threshold: float = 0.02
-    z_threshold: float = 4.0
+    alarm_level: float = 0.01
+    """Chance that a calibrated service ever raises an alarm, over all segments together."""
+    tolerance: float = 0.02
+    """Relative deviation of the odds that raises no alarm."""
     fsync: FsyncPolicy = "interval"
     """When the journal reaches the disk itself: before each answer ("always"), once a second ("interval"), or when
     the system sees fit ("never"). A killed process loses nothing with any of them; a loss of power may."""
 
     def __post_init__(self) -> None:
-        for name in ("remembered", "remember_seconds", "flush_seconds", "segments", "pcoc_threshold", "ece_threshold"):
+        for name in ("remembered", "remember_seconds", "flush_seconds", "segments"):
             if not getattr(self, name) > 0:
                 raise ParameterError(f"{name}={getattr(self, name)!r} must be above 0")
         if self.fsync not in get_args(FsyncPolicy):
