@@ -26,7 +26,9 @@ def test_numbers_are_those_of_the_library(folder: Path):
 
 
 def test_a_model_is_evaluated_beside_the_score(folder: Path):
-    document = json.loads(mbct("evaluate", "clicks.parquet", "--model", "paper.json", "--json", cwd=folder).out)
+    done = mbct("evaluate", "clicks.parquet", "--model", "paper.json", "--json", cwd=folder)
+    document = json.loads(done.out)
+    assert "these are the 4,000 rows that the model was fitted on" in done.err
     assert document["after"]["all"]["ece"] < document["before"]["all"]["ece"]
 
 

@@ -175,7 +175,7 @@ def test_a_row_without_a_score_has_no_probability(folder: Path, tmp_path: Path):
     arguments = ["predict", folder / "paper.json", folder / "clicks.parquet", "--sql", query]
     done = mbct(*arguments, "--bounds", "-o", "out.parquet", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert "2,000 rows have no pctr: their calibrated is empty" in done.err
+    assert "rows without pctr, whose calibrated is empty: 2,000" in done.err
     table = parquet.read_table(tmp_path / "out.parquet")
     known = table.filter(pc.greater_equal(pc.bit_wise_and(table["n"], 3), 2))
     assert table["calibrated"].null_count == table["calibrated_upper"].null_count == 2000

@@ -32,6 +32,13 @@ def test_a_clear_gain_is_recommended():
     assert result.ties == ("platt",)
 
 
+def test_a_leap_is_not_recommended_but_suspected():
+    weak, leak = (dataclasses.replace(m, auc=auc) for m, auc in ((BASE, 0.6), (BETTER, 0.97)))
+    said = table(weak, leak).recommendation
+    assert said.startswith("Suspiciously good: platt lowers the held-out log loss by 0.02000 ± 0.00400")
+    assert "AUC goes from 0.600 to 0.970. Look for a column" in said
+
+
 def test_a_gain_within_the_noise_is_not():
     result = table(BASE, UNSURE)
     assert result.best == BASE

@@ -148,6 +148,7 @@ def evaluate_table(
 ) -> dict[str, "Evaluation"]:
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
     from mbct.calibrators.inputs import take_labels, take_weights
+    from mbct.calibrators.suspicions import fitting_rows, warn
     from mbct.data.columns import read_columns
     from mbct.metrics import evaluate as evaluate_arrays
     from mbct.progress import track
@@ -158,6 +159,9 @@ def evaluate_table(
     predictions = {"before": as_probabilities(columns.numpy(roles.score), f"score {roles.score!r}")}
     if calibrator is not None:
         predictions["after"] = calibrator.calibrate(table)
+        if calibrator.method == "mbct":
+            y_true = calibrator.encode_labels(labels, roles.label)
+            warn(fitting_rows(calibrator.model_, calibrator.bounds_, y_true, predictions["before"], weights), 1)
     segments = table.select(list(by)) if by else None
     options: IntervalOptions = {"confidence": 0.95 if intervals else None}
     if intervals and roles.time is not None:

@@ -85,7 +85,7 @@ def predict(
     if output != STANDARD_OUTPUT:
         note(f"wrote {n_rows:,} rows to {output}")
     if missing.n_rows:
-        note(f"{missing.n_rows:,} rows have no {calibrator.score_column_}: their {column} is empty")
+        note(f"rows without {calibrator.score_column_}, whose {column} is empty: {missing.n_rows:,}")
 
 
 @dataclass
@@ -142,12 +142,7 @@ def _refuse_own_input(data: str | None, output: str) -> None:
 
 
 def with_calibrated(
-    calibrator: "Calibrator",
-    data: Data,
-    columns: Sequence[str],
-    missing: _Missing,
-    unseen: _Unseen,
-    advance: Advance,
+    calibrator: "Calibrator", data: Data, columns: Sequence[str], missing: _Missing, unseen: _Unseen, advance: Advance
 ) -> Iterator[Any]:
     """Arrow tables of the rows and their calibrated probability, named as the first of ``columns``; at least one table.
 

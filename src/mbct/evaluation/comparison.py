@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mbct.data.checks import leaps
 from mbct.evaluation.metrics.table import Table
 from mbct.notebook import html_table
 
@@ -112,6 +113,12 @@ class Comparison:
             f"lowers the held-out log loss by {-best.log_loss_difference:.5f} ± {best.log_loss_standard_error:.5f} "
             f"({self[self.base].log_loss:.5f} → {best.log_loss:.5f})"
         )
+        base_auc = self[self.base].auc
+        if leaps(best.auc, base_auc):
+            return (
+                f"Suspiciously good: {best.name} {gain}, and AUC goes from {base_auc:.3f} to {best.auc:.3f}. "
+                "Look for a column that was recorded after the outcome before you take it."
+            )
         if len(self.ties) == 1:
             return f"Take {best.name}: it {gain}, and no other method comes within two standard errors of it."
         others = [self[name] for name in self.ties[1:]]

@@ -74,11 +74,9 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
 
 
 def _suspicion(scored: Scored, auc: PairedEstimate) -> str:
-    named = f": {'; '.join(map(str, scored.leaks))}" if scored.leaks else ""
-    return (
-        f"Suspiciously good: AUC goes from {number(auc.before, 3)} to {number(auc.after, 3)}. "
-        f"Was a column recorded after the outcome{named}?"
-    ).replace("??", "?")
+    named = f"Suspected leak: {'; '.join(map(str, scored.leaks))}."
+    asked = named if scored.leaks else "Was a column recorded after the outcome?"
+    return f"Suspiciously good: AUC goes from {number(auc.before, 3)} to {number(auc.after, 3)}. {asked}"
 
 
 def _pair(found: PairedEstimate) -> str:
