@@ -54,7 +54,7 @@ def run_demo(folder: Path) -> DemoResult:
     with progress("flights of 2013", _STEPS) as advance:
         calibration, test = _flights()
         advance(1)
-        isotonic = IsotonicCalibrator(SCORE).fit(calibration.frame[[SCORE]], calibration.late)
+        isotonic = IsotonicCalibrator(SCORE, smoothing=0.0).fit(calibration.frame[[SCORE]], calibration.late)
         advance(1)
         trees = MBCTCalibrator(SCORE, model_size="compact", max_trees=_MAX_TREES, time=TIME)
         trees.fit(calibration.frame, calibration.late)

@@ -52,14 +52,14 @@ class NightlyIsotonic:
 
     def __init__(self) -> None:
         self.logs: deque[Any] = deque(maxlen=WINDOW_DAYS)
-        self.model = make("isotonic")
+        self.model = make("isotonic", smoothing=0.0)
 
     def learn(self, day: date, log: Any) -> None:  # noqa: ARG002 - every Policy takes it
         """Take the new rows into the window and refit."""
         self.logs.appendleft(log)
         weights = [np.full(len(old), 0.5 ** (age / HALF_LIFE_DAYS)) for age, old in enumerate(self.logs)]
         y_prob, clicked = (np.concatenate([old[name].to_numpy() for old in self.logs]) for name in (SCORE, LABEL))
-        self.model = make("isotonic").fit(y_prob, clicked, np.concatenate(weights))
+        self.model = make("isotonic", smoothing=0.0).fit(y_prob, clicked, np.concatenate(weights))
 
     def calibrate(self, candidates: Any) -> FloatArray:
         """The fitted steps."""

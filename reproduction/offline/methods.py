@@ -1,6 +1,7 @@
 """The rows of the main table: the paper's methods, its ablations, and our default."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from mbct import MBCTCalibrator
@@ -24,7 +25,14 @@ TITLES = {
 }
 LOSSES = {"mvce": MBCT, "ece": "mbct-ece", "ece_sweep": "mbct-ece-sweep"}
 """The training losses of the ablation and the model each gives."""
-COMPETITORS = ("platt", "beta", "histogram", "isotonic", "scaling-binning")
+COMPETITORS: dict[str, dict[str, float]] = {
+    "platt": {},
+    "beta": {},
+    "histogram": {"smoothing": 0.0},
+    "isotonic": {"smoothing": 0.0},
+    "scaling-binning": {},
+}
+"""As the paper had them: rates of bins and blocks are plain label rates."""
 
 
 class Calibrator(Protocol):
@@ -40,8 +48,8 @@ class Calibrator(Protocol):
 def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
     """Every method by name, unfitted."""
     named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score_column=SCORE)}
+    named |= {name: partial(make, name, score_column=SCORE, **given) for name, given in COMPETITORS.items()}
     # mypy cannot infer a lambda that binds a loop's value by default, which late binding asks for.
-    named |= {name: lambda name=name: make(name, score_column=SCORE) for name in COMPETITORS}  # type: ignore[misc]
     named |= {model: lambda loss=loss: printed_mbct(case, loss) for loss, model in LOSSES.items()}  # type: ignore[misc]
     named[ONE_TREE] = lambda: printed_mbct(case, "mvce", max_trees=1)
     named[DEFAULT] = lambda: MBCTCalibrator(SCORE, categorical=_categorical(case), random_state=seed)

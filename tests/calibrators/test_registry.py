@@ -13,6 +13,9 @@ NAMED_IN_THE_DOCUMENTATION = {
     "identity",
     "platt",
     "temperature",
+    "affine",
+    "quadratic",
+    "spline",
     "beta",
     "histogram",
     "isotonic",
@@ -58,7 +61,7 @@ def test_the_page_of_methods_says_what_the_class_says(name):
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(ParameterError, match="unknown method 'x'; available are bbq, beta, centred-isotonic"):
+    with pytest.raises(ParameterError, match="unknown method 'x'; available are affine, bbq, beta, centred-isotonic"):
         make("x")
     with pytest.raises(AttributeError, match="no attribute 'NoSuchCalibrator'"):
         mbct.calibrators.NoSuchCalibrator  # noqa: B018 - the look-up itself must raise

@@ -196,8 +196,10 @@ def test_constant_predictions_give_a_result(name, constant):
     y = np.array([0, 1] * 20 + [0] * 20)
     calibrated = make(name).fit(np.full(60, constant), y).calibrate(np.array([constant, 0.0, 0.2, 1.0]))
     assert np.all(np.isfinite(calibrated) & (calibrated >= 0) & (calibrated <= 1))
-    if name in {"platt", "beta", "isotonic", "histogram", "scaling-binning"}:
+    if name in {"platt", "beta", "histogram", "scaling-binning"}:
         assert calibrated[0] == pytest.approx(1 / 3, abs=1e-6)
+    if name in {"affine", "quadratic", "spline", "isotonic"} and constant == 0.3:
+        assert calibrated[0] == pytest.approx(1 / 3, abs=0.01), "a prior near the label rate hardly moves it"
 
 
 @every_method

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mbct.calibrators.score_only.logistic import PlattCalibrator as PlattCalibrator
     from mbct.calibrators.score_only.logistic import TemperatureCalibrator as TemperatureCalibrator
     from mbct.calibrators.score_only.score_map import IdentityCalibrator as IdentityCalibrator
+    from mbct.calibrators.score_only.spline import AffineCalibrator as AffineCalibrator
+    from mbct.calibrators.score_only.spline import QuadraticCalibrator as QuadraticCalibrator
+    from mbct.calibrators.score_only.spline import SplineCalibrator as SplineCalibrator
     from mbct.calibrators.score_only.venn_abers import VennAbersCalibrator as VennAbersCalibrator
     from mbct.calibrators.segment import SegmentCalibrator as SegmentCalibrator
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
 
 METHODS: dict[str, tuple[str, str]] = {
+    "affine": ("mbct.calibrators.score_only.spline", "AffineCalibrator"),
     "bbq": ("mbct.calibrators.score_only.binning", "BBQCalibrator"),
     "beta": ("mbct.calibrators.score_only.logistic", "BetaCalibrator"),
     "centred-isotonic": ("mbct.calibrators.score_only.isotonic", "CentredIsotonicCalibrator"),
@@ -21,8 +22,10 @@ METHODS: dict[str, tuple[str, str]] = {
     "mbct": ("mbct.calibrators.mbct", "MBCTCalibrator"),
     "mbct-multiclass": ("mbct.calibrators.multiclass.mbct", "MulticlassCalibrator"),
     "platt": ("mbct.calibrators.score_only.logistic", "PlattCalibrator"),
+    "quadratic": ("mbct.calibrators.score_only.spline", "QuadraticCalibrator"),
     "scaling-binning": ("mbct.calibrators.score_only.binning", "ScalingBinningCalibrator"),
     "segment": ("mbct.calibrators.segment", "SegmentCalibrator"),
+    "spline": ("mbct.calibrators.score_only.spline", "SplineCalibrator"),
     "temperature": ("mbct.calibrators.score_only.logistic", "TemperatureCalibrator"),
     "venn-abers": ("mbct.calibrators.score_only.venn_abers", "VennAbersCalibrator"),
 }

@@ -104,7 +104,7 @@ class PUDDisplay:
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
         codes = np.zeros(len(rows.before)) if by is None else read_one_column(rows.fields(by), "by").codes
-        histogram = HistogramCalibrator(n_bins=n_bins).fit(rows.before, rows.y_true, rows.weight)
+        histogram = HistogramCalibrator(n_bins=n_bins, smoothing=0.0).fit(rows.before, rows.y_true, rows.weight)
         strips = compare_with_histogram(rows, histogram, codes, n_bins, n_parts, calibrator.method)
         return cls(strips, colours=(PALETTE[0], BEFORE)).plot(ax)
 

@@ -14,14 +14,14 @@ def test_agrees_with_uncertainty_calibration(n_bins):
     peer.train_calibration(p, y)
     fresh = np.linspace(0, 1, 777)
     np.testing.assert_allclose(
-        HistogramCalibrator(n_bins=n_bins).fit(p, y).calibrate(fresh), peer.calibrate(fresh), atol=1e-12
+        HistogramCalibrator(n_bins=n_bins, smoothing=0).fit(p, y).calibrate(fresh), peer.calibrate(fresh), atol=1e-12
     )
 
 
 def test_equal_width_agrees_with_means_by_hand():
     p, y = biased_scores()
     weight = np.random.default_rng(1).uniform(0.5, 2.0, len(p))
-    ours = HistogramCalibrator(n_bins=8, strategy="equal-width").fit(p, y, weight)
+    ours = HistogramCalibrator(n_bins=8, strategy="equal-width", smoothing=0).fit(p, y, weight)
     for low in np.arange(8) / 8:
         inside = (p > low) & (p <= low + 1 / 8)
         expected = np.average(y[inside], weights=weight[inside])
@@ -31,6 +31,12 @@ def test_equal_width_agrees_with_means_by_hand():
 def test_a_bin_without_rows_gives_its_middle():
     fitted = HistogramCalibrator(n_bins=4, strategy="equal-width").fit(np.array([0.1, 0.2]), np.array([0, 1]))
     assert fitted.calibrate(np.array([0.1, 0.3, 0.99])).tolist() == [0.5, 0.375, 0.875]
+
+
+def test_the_rate_of_all_rows_is_added_to_each_bin():
+    p, y = np.repeat([0.1, 0.9], [4, 6]), np.array([0] * 4 + [1] * 6)
+    fitted = HistogramCalibrator(n_bins=2, smoothing=2).fit(p, y)
+    np.testing.assert_allclose(fitted.calibrate(np.array([0.1, 0.9])), [(0 + 2 * 0.6) / 6, (6 + 2 * 0.6) / 8])
 
 
 def test_equal_scores_stay_in_one_bin():

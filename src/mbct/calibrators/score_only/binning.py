@@ -18,7 +18,7 @@ Strategy = Literal["uniform-mass", "equal-width"]
 
 
 class HistogramCalibrator(ScoreCalibrator):
-    """Histogram binning, ŷ_b = Σ_b wy / Σ_b w (Zadrozny and Elkan 2001).
+    """Histogram binning, ŷ_b = (Σ_b wy + s·r) / (Σ_b w + s), r the rate of all rows (Zadrozny and Elkan 2001).
 
     Not monotone: neighbouring rates may fall.
 
@@ -30,6 +30,8 @@ class HistogramCalibrator(ScoreCalibrator):
         Most bins.
     strategy : {"uniform-mass", "equal-width"}, default="uniform-mass"
         Bins of equal weight, equal scores kept together, or of width 1/B, where one without rows gives its middle.
+    smoothing : float, default=1.0
+        Rows s of the overall rate that are added to each bin, so that none gives 0 or 1; 0 gives plain label rates.
 
     Attributes
     ----------
@@ -40,30 +42,36 @@ class HistogramCalibrator(ScoreCalibrator):
     method = "histogram"
     map_type = StepMap
 
-    def __init__(self, score_column: str | int | None = None, *, n_bins: int = 15, strategy: Strategy = "uniform-mass"):
+    def __init__(
+        self,
+        score_column: str | int | None = None,
+        *,
+        n_bins: int = 15,
+        strategy: Strategy = "uniform-mass",
+        smoothing: float = 1.0,
+    ):
         self.score_column = score_column
         self.n_bins = n_bins
         self.strategy = strategy
+        self.smoothing = smoothing
 
     def fit_map(self, counts: ScoreCounts) -> StepMap:
         """Label rates of the bins."""
         at_least(1, n_bins=self.n_bins)
+        at_least(0, smoothing=self.smoothing)
+        added = self.smoothing * np.array([float(np.sum(counts.positive) / np.sum(counts.total)), 1.0])
         if self.strategy == "uniform-mass":
             starts = uniform_mass_starts(counts.total, self.n_bins)
-            rates = np.add.reduceat(counts.positive, starts) / np.add.reduceat(counts.total, starts)
-            return StepMap(edges_between(counts.score, starts), rates)
+            positive, total = (np.add.reduceat(each, starts) for each in (counts.positive, counts.total))
+            return StepMap(edges_between(counts.score, starts), (positive + added[0]) / (total + added[1]))
         if self.strategy == "equal-width":
-            return _equal_width(counts, self.n_bins)
+            edges = np.arange(1, self.n_bins) / self.n_bins
+            bins = np.searchsorted(edges, counts.score, side="left")
+            positive, total = (np.bincount(bins, each, self.n_bins) for each in (counts.positive, counts.total))
+            middle = (np.arange(self.n_bins) + 0.5) / self.n_bins
+            rates = (positive + added[0]) / np.where(total > 0, total + added[1], 1.0)
+            return StepMap(edges, np.where(total > 0, rates, middle))
         raise ParameterError(f"strategy must be 'uniform-mass' or 'equal-width', got {self.strategy!r}")
-
-
-def _equal_width(counts: ScoreCounts, n_bins: int) -> StepMap:
-    edges = np.arange(1, n_bins) / n_bins
-    bins = np.searchsorted(edges, counts.score, side="left")
-    total = np.bincount(bins, counts.total, n_bins)
-    middle = (np.arange(n_bins) + 0.5) / n_bins
-    positive = np.bincount(bins, counts.positive, n_bins)
-    return StepMap(edges, np.where(total > 0, positive / np.where(total > 0, total, 1.0), middle))
 
 
 @dataclass(frozen=True)

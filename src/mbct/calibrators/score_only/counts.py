@@ -53,6 +53,20 @@ class ScoreCounts:
         return bool(np.any(self.positive > 0) and np.any(self.positive < self.total))
 
 
+def held_out_folds(
+    counts: ScoreCounts, n_folds: int, seed: int
+) -> list[tuple[ScoreCounts, npt.NDArray[np.intp]]] | None:
+    """Folds of whole scores: what is left to fit on, and the numbers of the scores held out.
+
+    None with fewer than 2·``n_folds`` scores, or where a fold would leave a single class.
+    """
+    if len(counts) < 2 * n_folds:
+        return None
+    fold = np.random.default_rng(seed).permutation(len(counts)) % n_folds
+    folds = [(counts.take(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)) for k in range(n_folds)]
+    return folds if all(rest.has_both_classes() for rest, _ in folds) else None
+
+
 def uniform_mass_starts(total: FloatArray, n_bins: int) -> npt.NDArray[np.intp]:
     """Where each of up to ``n_bins`` bins of equal weight begins, for ordered values of weight ``total``.
 

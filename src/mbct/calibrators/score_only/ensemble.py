@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from mbct.calibrators.registry import calibrator_class
-from mbct.calibrators.score_only.counts import ScoreCounts
+from mbct.calibrators.score_only.counts import ScoreCounts, held_out_folds
 from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
 from mbct.errors import ParameterError
 from mbct.stats.logodds import EPSILON
@@ -97,16 +97,13 @@ class EnsembleCalibrator(ScoreCalibrator):
         return EnsembleMap(names, tuple(shares.tolist()), tuple(member.fit_map(counts) for member in members))
 
     def _held_out(self, counts: ScoreCounts, members: list[ScoreCalibrator]) -> FloatArray | None:
-        if len(counts) < 2 * self.n_folds:
+        folds = held_out_folds(counts, self.n_folds, self.random_state)
+        if folds is None:
             return None
-        fold = np.random.default_rng(self.random_state).permutation(len(counts)) % self.n_folds
         predicted = np.empty((len(members), len(counts)))
-        for k in range(self.n_folds):
-            rest = counts.take(np.flatnonzero(fold != k))
-            if not rest.has_both_classes():
-                return None
+        for rest, held_out in folds:
             for m, member in enumerate(members):
-                predicted[m, fold == k] = member.fit_map(rest)(counts.score[fold == k])
+                predicted[m, held_out] = member.fit_map(rest)(counts.score[held_out])
         return predicted
 
 
