@@ -257,3 +257,66 @@ def _binary_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, n_leav
         count * 0.1,
         count * 0.1,
     )
+
+
+def table_tree(
+    rng: np.random.Generator, bins: FeatureBins, features: tuple[int, ...], link: Link = "odds", n_groups: int = 6
+) -> CalibrationTree:
+    """A table over the given features: codes in groups of near values, some entries end early or fall back."""
+    feature, start, tables, filled = [-1], [0], [], 0
+    level = [0]
+    for chosen in features:
+        below: list[int] = []
+        for node in level:
+            if node and rng.random() < 0.3:
+                continue
+            first, n_codes = len(feature), bins[chosen].n_codes
+            size = int(rng.integers(2, n_groups + 1))
+            table = first + rng.integers(0, size, n_codes)
+            table[rng.permutation(n_codes)[:size]] = first + np.arange(min(size, n_codes))
+            table[(rng.random(n_codes) < 0.2) & (np.arange(n_codes) > 0)] = -1
+            children, numbered = np.unique(table[table >= 0], return_inverse=True)
+            table[table >= 0] = first + numbered
+            feature[node], start[node] = chosen, filled
+            tables.append(table)
+            filled += n_codes
+            feature += [-1] * len(children)
+            start += [0] * len(children)
+            below += range(first, first + len(children))
+        level = below
+    n = len(feature)
+    step = rng.uniform(0.7, 1.4, n) if link == "linear" else rng.normal(0.0, 0.2, n)
+    parent = np.zeros(n, np.int64)
+    for node, table in zip(np.flatnonzero(np.array(feature) >= 0), tables, strict=True):
+        parent[np.unique(table[table >= 0])] = node
+    count = np.where(np.array(feature) < 0, rng.integers(5, 500, n), 0).astype(float)
+    for node in range(n - 1, 0, -1):
+        count[parent[node]] += count[node]
+    label = np.floor(count * 0.1)
+    return CalibrationTree(
+        np.array(feature, np.int32),
+        np.array(start, np.int64),
+        np.concatenate(tables).astype(np.int32),
+        step.round(6),
+        count,
+        label,
+        label * rng.uniform(0.5, 2.0, n),
+    )
+
+
+def table_model(
+    seed: int, link: Link = "odds", n_tables: int = 16, n_groups: int = 40, n_values: int = 300, n_binary: int = 0
+) -> CalibrationEnsemble:
+    """Tables over one to three of: a number of few values, one of many, two large categories; then binary trees."""
+    rng = np.random.default_rng(seed)
+    score = NumberBins("score", tuple(np.linspace(0.01, 0.99, 63).round(4).tolist()))
+    hour = NumberBins("hour", tuple((np.arange(23) + 0.5).tolist()), tuple(map(float, range(24))))
+    price = NumberBins("price", tuple(np.unique(rng.normal(size=63).round(3)).tolist()))
+    airports = [CategoryBins(name, tuple(f"{name}_{i}" for i in range(n_values))) for name in ("origin", "goal")]
+    bins = FeatureBins((score, hour, price, *airports, CategoryBins("flag", ("true", "false"), "boolean")))
+    trees = []
+    for t in range(n_tables):
+        features = tuple(map(int, rng.permutation(len(bins))[: (2, 3, 2, 1)[t % 4]]))
+        trees.append(table_tree(rng, bins, features, link, n_groups))
+    trees += [_binary_tree(rng, bins, link, 32) for _ in range(n_binary)]
+    return CalibrationEnsemble("score", link, bins, tuple(trees))

@@ -7,7 +7,11 @@ from hypothesis import strategies as st
 
 from builders import random_bins, random_model, random_tree
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import compile_masks
+from mbct.model.masks import masks_of_trees
+
+
+def masks_of_model(model):
+    return masks_of_trees(model.trees, model.bins.n_codes, product=model.link == "linear")
 
 
 def random_codes(model, seed, n_rows=400):
@@ -20,7 +24,7 @@ def random_codes(model, seed, n_rows=400):
 def test_masks_equal_walking_exactly(seed, link, n_trees):
     model = random_model(seed, link, n_trees)
     codes = random_codes(model, seed)
-    np.testing.assert_array_equal(compile_masks(model).total_step(codes), model.walked_step(codes))
+    np.testing.assert_array_equal(masks_of_model(model).total_step(codes), model.walked_step(codes))
 
 
 @pytest.mark.parametrize("max_nodes", [3, 20, 60, 100, 400])
@@ -29,7 +33,7 @@ def test_wide_trees_take_several_words(max_nodes):
     bins = random_bins(rng, 6)
     trees = tuple(random_tree(rng, bins, "odds", max_nodes) for _ in range(4))
     model = CalibrationEnsemble("score", "odds", bins, trees)
-    masks = compile_masks(model)
+    masks = masks_of_model(model)
     codes = random_codes(model, 1, 2000)
     np.testing.assert_array_equal(masks.total_step(codes), model.walked_step(codes))
     if max_nodes == 400:
@@ -41,6 +45,6 @@ def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(mo
     bins = random_bins(rng, 6)
     model = CalibrationEnsemble("score", "odds", bins, (random_tree(rng, bins, "odds", 3000),))
     assert len(model.trees[0].leaves) > 4 * 64
-    monkeypatch.setattr("mbct.model.ensemble.compile_masks", lambda _: pytest.fail("built in vain"))
+    monkeypatch.setattr("mbct.model.compiled.masks_of_trees", lambda *_, **__: pytest.fail("built in vain"))
     codes = random_codes(model, 2, 3000)
     np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))

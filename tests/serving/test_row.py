@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_model, random_rows
+from builders import random_model, random_rows, table_model
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import compile_masks
+from mbct.model.masks import masks_of_trees
 from mbct.serving.row import RowScorer
 
 
@@ -47,10 +47,20 @@ def test_equals_the_batch_prediction(seed, link, n_trees, n_features):
     assert scorer.last_codes().tolist() == codes[-1:].tolist()
 
 
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_tables_and_binary_trees_together(link):
+    model = table_model(5, link, 4, n_binary=3)
+    columns = random_rows(6, model, 300)
+    scorer = RowScorer(model)
+    np.testing.assert_allclose(
+        [scorer.score_row(row) for row in as_rows(columns)], reference(model, columns), rtol=0, atol=1e-12
+    )
+
+
 def test_a_model_too_large_for_masks_walks_its_trees(monkeypatch):
     model = random_model(3, n_trees=4)
-    assert compile_masks(model, most_bytes=10) is None
-    monkeypatch.setattr("mbct.serving.row.compile_masks", lambda _: None)
+    assert masks_of_trees(model.trees, model.bins.n_codes, product=False, most_bytes=10) is None
+    monkeypatch.setattr("mbct.model.row.masks_of_trees", lambda *_, **__: None)
     columns = random_rows(4, model, 50)
     scorer = RowScorer(model)
     np.testing.assert_allclose(

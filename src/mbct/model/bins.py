@@ -9,7 +9,7 @@ import json
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -61,10 +61,14 @@ def interval_codes(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.intp
 
 @dataclass(frozen=True)
 class NumberBins:
-    """Intervals (−∞, e₀], (e₀, e₁], … , (eₘ, ∞) of a number; NaN is missing, infinities fall into the outer ones."""
+    """Intervals (−∞, e₀], (e₀, e₁], … , (eₘ, ∞) of a number; NaN is missing, infinities fall into the outer ones.
+
+    Where each interval held one value in training, ``distinct`` names them, so that rules can speak of these.
+    """
 
     name: str
     edges: tuple[float, ...]
+    distinct: tuple[float, ...] = ()
 
     kind: ClassVar[Literal["number"]] = "number"
     ordered: ClassVar[bool] = True
@@ -117,7 +121,8 @@ class NumberBins:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"kind": self.kind, "name": self.name, "edges": list(self.edges)}
+        known = {"distinct": list(self.distinct)} if self.distinct else {}
+        return {"kind": self.kind, "name": self.name, "edges": list(self.edges), **known}
 
 
 @dataclass(frozen=True)
@@ -256,7 +261,10 @@ class FeatureBins:
     @cached_property
     def fingerprint(self) -> str:
         """Digest of all bins: cells with another fingerprint were coded otherwise."""
-        content = json.dumps(self.to_list(), sort_keys=True, ensure_ascii=False).encode()
+        coding = [
+            replace(feature, distinct=()) if isinstance(feature, NumberBins) else feature for feature in self.features
+        ]
+        content = json.dumps(FeatureBins(tuple(coding)).to_list(), sort_keys=True, ensure_ascii=False).encode()
         return hashlib.sha256(content).hexdigest()[:16]
 
     @property

@@ -9,7 +9,7 @@ odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.model.masks import WORD, LeafMasks, compile_masks
+from mbct.model.compiled import Steps, WalkedTrees, compile_trees
 from mbct.model.rules import Rule, rules, to_text
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
@@ -26,10 +26,8 @@ from mbct.validation import FloatArray
 
 Link = Literal["linear", "odds"]
 
-_WORTH_MASKS = 2_000
-"""Rows from which on compiling the masks costs less than walking the trees."""
-_MOST_WORDS = 4
-"""Words a tree takes on average up to which masks beat walking; a multiway tree of thousands of leaves is walked."""
+_WORTH_COMPILING = 2_000
+"""Rows from which on compiling the trees costs less than walking them."""
 _ROWS_AT_ONCE = 1 << 16
 """Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
 
@@ -55,25 +53,26 @@ class CalibrationEnsemble:
 
     def total_step(self, codes: CodeMatrix) -> FloatArray:
         """Product of the multipliers ("linear") or sum of the steps ("odds") of each row, in the order of the trees."""
-        masks = self.masks if len(codes) >= _WORTH_MASKS else None
-        return self.walked_step(codes) if masks is None else masks.total_step(codes)
+        return self.compiled_step(codes) if len(codes) >= _WORTH_COMPILING else self.walked_step(codes)
+
+    def compiled_step(self, codes: CodeMatrix) -> FloatArray:
+        """What :meth:`total_step` returns, by the compiled trees."""
+        return self._total(self.compiled, codes)
 
     def walked_step(self, codes: CodeMatrix) -> FloatArray:
         """What :meth:`total_step` returns, by walking every tree."""
-        product = self.link == "linear"
-        total = np.full(len(codes), 1.0 if product else 0.0)
-        for tree in self.trees:
-            step = tree.step[tree.apply(codes)]
-            total = total * step if product else total + step
+        return self._total((WalkedTrees(self.trees, self.link == "linear"),), codes)
+
+    def _total(self, parts: Sequence[Steps], codes: CodeMatrix) -> FloatArray:
+        total = np.full(len(codes), 1.0 if self.link == "linear" else 0.0)
+        for part in parts:
+            part.add_to(total, codes)
         return total
 
     @cached_property
-    def masks(self) -> LeafMasks | None:
-        """The ensemble as leaf masks; None where walking is faster."""
-        if sum(-(-len(tree.leaves) // WORD) for tree in self.trees) > _MOST_WORDS * len(self.trees):
-            return None
-        masks = compile_masks(self)
-        return None if masks is None or len(masks.steps) > _MOST_WORDS * len(self.trees) else masks
+    def compiled(self) -> tuple[Steps, ...]:
+        """The trees as look-ups and masks, where these are faster than walking."""
+        return compile_trees(self.trees, self.bins.n_codes, product=self.link == "linear")
 
     def calibrate_codes(self, codes: CodeMatrix, y_prob: FloatArray, n_threads: int | None = None) -> FloatArray:
         """Calibrated probabilities of coded rows; without trees the predictions themselves.
@@ -85,7 +84,7 @@ class CalibrationEnsemble:
         if len(codes) <= _ROWS_AT_ONCE:
             return self.apply_steps(y_prob, self.total_step(codes))
         calibrated = np.empty(len(codes))
-        self.masks  # noqa: B018 - compiled once, before the threads ask for it
+        self.compiled  # noqa: B018 - compiled once, before the threads ask for it
 
         def calibrate_part(begin: int) -> None:
             part = slice(begin, begin + _ROWS_AT_ONCE)
@@ -96,7 +95,7 @@ class CalibrationEnsemble:
         return calibrated
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "masks"}
+        return {name: value for name, value in vars(self).items() if name != "compiled"}
 
     def apply_steps(self, y_prob: FloatArray, total_step: FloatArray) -> FloatArray:
         """Move predictions by their total step."""

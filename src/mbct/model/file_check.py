@@ -142,7 +142,12 @@ def _feature(content: Any, place: str) -> Feature:
         edges = numbers(items, f"{place}.edges", len(items), -finite, finite)
         if np.any(np.diff(edges) <= 0.0):
             raise fault(f"{place}.edges", items, "numbers that rise")
-        return NumberBins(name, tuple(edges.tolist()))
+        if "distinct" not in content:
+            return NumberBins(name, tuple(edges.tolist()))
+        distinct = numbers(content["distinct"], f"{place}.distinct", len(edges) + 1, -finite, finite)
+        if np.any(distinct[:-1] > edges) or np.any(distinct[1:] <= edges):
+            raise fault(f"{place}.distinct", content["distinct"], "a value in each interval")
+        return NumberBins(name, tuple(edges.tolist()), tuple(distinct.tolist()))
     if kind != CategoryBins.kind:
         raise fault(f"{place}.kind", kind, f"{NumberBins.kind} or {CategoryBins.kind}")
     fields = read_object(content, place, ("type", "values"))

@@ -8,7 +8,7 @@ tree: no branch depends on the data, which makes it many times faster than walki
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.tree import STOP, CalibrationTree, IntArray
 from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray
-
-if TYPE_CHECKING:
-    from mbct.model.ensemble import CalibrationEnsemble
 
 WordArray = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -139,14 +136,13 @@ class LeafMasks:
 
     def total_step(self, codes: CodeMatrix) -> FloatArray:
         """Product ("linear") or sum ("odds") of the steps of each row, in the order of the trees: that of walking."""
-        total = np.empty(len(codes))
-        _total_steps(codes, self.first_row, self.words, self.steps, self.product, total)
+        total = np.full(len(codes), 1.0 if self.product else 0.0)
+        self.add_to(total, codes)
         return total
 
-
-def compile_masks(model: "CalibrationEnsemble", most_bytes: int = MOST_BYTES) -> LeafMasks | None:
-    """The masks of a model, or None where they would need more than ``most_bytes``."""
-    return masks_of_trees(model.trees, model.bins.n_codes, product=model.link == "linear", most_bytes=most_bytes)
+    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
+        """Multiply or add the steps of each row to what other trees gave."""
+        _add_steps(codes, self.first_row, self.words, self.steps, self.product, total)
 
 
 def masks_of_trees(
@@ -185,7 +181,7 @@ def summed_steps(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: 
 
 
 @kernel
-def _total_steps(
+def _add_steps(
     codes: CodeMatrix,
     first_row: npt.NDArray[np.int64],
     words: WordArray,
@@ -199,7 +195,6 @@ def _total_steps(
     reachable = np.empty(_GROUPS_AT_ONCE, words.dtype)
     for begin in range(0, n_rows, _ROWS_AT_ONCE):
         end = min(begin + _ROWS_AT_ONCE, n_rows)
-        total[begin:end] = 1.0 if product else 0.0
         for first in range(0, n_groups, _GROUPS_AT_ONCE):
             width = min(_GROUPS_AT_ONCE, n_groups - first)
             for i in range(begin, end):
@@ -236,22 +231,16 @@ def _reach(
 
 
 @kernel
-def calibrate_row(
-    rows: npt.NDArray[np.int64], score: float, words: WordArray, steps: FloatArray, product: bool
-) -> float:
-    """Calibrated probability of one row, given the ``words`` rows of its codes: one call from Python, no array made."""
-    total = 1.0 if product else 0.0
+def step_of_row(rows: npt.NDArray[np.int64], total: float, words: WordArray, steps: FloatArray, product: bool) -> float:
+    """``total`` moved by the trees, given the ``words`` rows of a row's codes: no array is made."""
     for g in range(words.shape[1]):
         reachable = words[rows[0], g]
         for j in range(1, len(rows)):
             reachable &= words[rows[j], g]
         if reachable != 0:
             bit = (np.uint64(reachable) * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)
-            if product:
-                total *= steps[g, bit]
-            else:
-                total += steps[g, bit]
-    return moved(score, total, product)
+            total = total * steps[g, bit] if product else total + steps[g, bit]
+    return total
 
 
 @kernel

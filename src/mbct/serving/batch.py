@@ -10,7 +10,6 @@ import numpy as np
 from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import LeafMasks, compile_masks
 from mbct.serving.arrow import ArrowColumns
 from mbct.serving.columns import ColumnEncoder, probability_column
 from mbct.validation import FloatArray, as_probabilities
@@ -31,13 +30,12 @@ class BatchScorer:
 
     Parameters
     ----------
-    model, masks : CalibrationEnsemble, and LeafMasks or None, default=None
-        As :func:`mbct.load_ensemble` gives, and its compiled trees, where they were compiled before.
+    model : CalibrationEnsemble
+        As :func:`mbct.load_ensemble` gives.
     """
 
-    def __init__(self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None) -> None:
+    def __init__(self, model: CalibrationEnsemble) -> None:
         self._model = model
-        self._masks = masks or compile_masks(model)
         self._code_type = model.bins.code_type
         self.arrow = ArrowColumns(model)
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
@@ -76,8 +74,7 @@ class BatchScorer:
                 unseen[feature.name] = found
         if not model.trees:
             return ScoredBatch(score, score, codes, unseen)
-        total = model.total_step(codes) if self._masks is None else self._masks.total_step(codes)
-        return ScoredBatch(score, model.apply_steps(score, total), codes, unseen)
+        return ScoredBatch(score, model.apply_steps(score, model.compiled_step(codes)), codes, unseen)
 
 
 def _named(columns: Mapping[str, Iterable[Any]], name: str) -> Any:

@@ -15,7 +15,6 @@ from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, CountUnseen, Feature, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import ensemble_of
-from mbct.model.masks import compile_masks
 from mbct.model.rules import Rule, rules_as_dicts, to_text
 from mbct.serving.batch import BatchScorer
 from mbct.serving.explanation import rules_by_node
@@ -54,9 +53,8 @@ class LoadedModel:
         self.version = version_of(content)
         self.loaded_at = time.time()
         self.model = ensemble_of(content, name)
-        masks = compile_masks(self.model)
-        self.row = RowScorer(self.model, masks=masks, count_unseen=count_unseen)
-        self.batch = BatchScorer(self.model, masks=masks)
+        self.row = RowScorer(self.model, count_unseen=count_unseen)
+        self.batch = BatchScorer(self.model)
         self.decoders = _decoders(self.model, limits or Limits())
         self._compare_with_reference(name)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.model.bins import CodeMatrix, CountUnseen
+from mbct.model.bins import CodeMatrix, CountUnseen, code_offsets
 from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import LeafMasks, calibrate_row, compile_masks
+from mbct.model.row import calibrate_row, row_steps
 
 
 class RowScorer:
@@ -22,22 +22,19 @@ class RowScorer:
 
     Parameters
     ----------
-    model, masks : CalibrationEnsemble, and LeafMasks or None, default=None
-        As :func:`mbct.load_ensemble` gives, and its compiled trees, where they were compiled before.
+    model : CalibrationEnsemble
+        As :func:`mbct.load_ensemble` gives.
     count_unseen : callable or None, default=None
         Called with the feature's name for each value that training did not see.
     """
 
-    def __init__(
-        self, model: CalibrationEnsemble, *, masks: LeafMasks | None = None, count_unseen: CountUnseen | None = None
-    ) -> None:
+    def __init__(self, model: CalibrationEnsemble, *, count_unseen: CountUnseen | None = None) -> None:
         self._model = model
         self._score = model.score
         self._names = model.bins.names[1:]
         self._identity = not model.trees
-        self._linear = model.link == "linear"
-        self._masks = masks or compile_masks(model)
-        first_rows = [0] * len(model.bins) if self._masks is None else self._masks.first_row.tolist()
+        self._steps = row_steps(model)
+        first_rows = code_offsets(model.bins.n_codes)[:-1].tolist()
         self._code_type = model.bins.code_type
         self._first_rows = np.array(first_rows, dtype=np.int64)
         made = [
@@ -81,10 +78,9 @@ class RowScorer:
     def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:
         if self._identity:
             return score
-        masks = self._masks
-        if masks is None:
-            return float(self._model.calibrate_codes(codes.reshape(1, -1), np.array([score]))[0])
-        return calibrate_row(codes, score, masks.words, masks.steps, masks.product)
+        if self._steps is None:
+            return float(self._model.calibrate_codes(self.last_codes(), np.array([score]))[0])
+        return calibrate_row(codes, score, *self._steps)
 
 
 class _Buffers(local):

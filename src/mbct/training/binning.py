@@ -107,7 +107,8 @@ class BinningOptions:
 
 def fit_number_bins(name: str, values: FloatArray, mass: FloatArray, n_bins: int) -> NumberBins:
     """Mass bins of a number, from its distinct finite values in rising order."""
-    return NumberBins(name, tuple(mass_edges(values, mass, n_bins).tolist()) if len(values) else ())
+    edges = tuple(mass_edges(values, mass, n_bins).tolist()) if len(values) else ()
+    return NumberBins(name, edges, tuple(values.tolist()) if len(values) == len(edges) + 1 else ())
 
 
 def fit_score_bins(name: str, values: FloatArray, mass: FloatArray, options: BinningOptions) -> NumberBins:

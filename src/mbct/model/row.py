@@ -1,0 +1,62 @@
+"""One row in one call of a kernel: the trees as masks and tables side by side, no array made."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mbct.jit import kernel
+from mbct.model.bins import code_offsets
+from mbct.model.compiled import large_table
+from mbct.model.masks import WordArray, masks_of_trees, moved, step_of_row
+from mbct.model.tables import MOST_FEATURES, table_step_of_row, table_steps
+from mbct.model.tree import IntArray
+from mbct.validation import FloatArray
+
+if TYPE_CHECKING:
+    from mbct.model.ensemble import CalibrationEnsemble
+
+
+class RowSteps(NamedTuple):
+    """Masks of small trees and tables of large ones, for codes that are counted on from feature to feature."""
+
+    words: WordArray
+    steps: FloatArray
+    plan: npt.NDArray[np.int64]
+    classes: IntArray
+    links: IntArray
+    values: FloatArray
+    product: bool
+
+
+def row_steps(model: "CalibrationEnsemble") -> RowSteps | None:
+    """The trees of a model, tables first; None where masks would need too much memory."""
+    n_codes, product = model.bins.n_codes, model.link == "linear"
+    tables = [large_table(tree, n_codes) for tree in model.trees]
+    masks = masks_of_trees(
+        [tree for tree, table in zip(model.trees, tables, strict=True) if table is None], n_codes, product=product
+    )
+    if masks is None:
+        return None
+    tabular = [(tree, table) for tree, table in zip(model.trees, tables, strict=True) if table is not None]
+    joined = table_steps([tree for tree, _ in tabular], [table for _, table in tabular], product=product)
+    plan = joined.plan
+    plan[:, MOST_FEATURES:-1] -= code_offsets(n_codes)[plan[:, :MOST_FEATURES]]
+    return RowSteps(masks.words, masks.steps, plan, joined.classes, joined.links, joined.values, product)
+
+
+@kernel
+def calibrate_row(
+    rows: npt.NDArray[np.int64],
+    score: float,
+    words: WordArray,
+    steps: FloatArray,
+    plan: npt.NDArray[np.int64],
+    classes: IntArray,
+    links: IntArray,
+    values: FloatArray,
+    product: bool,
+) -> float:
+    """Calibrated probability of one row, given its codes counted on from feature to feature."""
+    total = table_step_of_row(rows, 1.0 if product else 0.0, plan, classes, links, values, product)
+    return moved(score, step_of_row(rows, total, words, steps, product), product)

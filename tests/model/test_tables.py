@@ -1,0 +1,61 @@
+"""Look-ups find the stop that walking finds, bit for bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from builders import random_bins, table_model, table_tree, wide_model
+from mbct.model.compiled import WalkedTrees
+from mbct.model.masks import LeafMasks
+from mbct.model.tables import TableSteps, table_of, table_steps
+
+
+def random_codes(bins, seed, n_rows=400):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([rng.integers(0, n, n_rows) for n in bins.n_codes]).astype(bins.code_type)
+
+
+def looked_up(table, codes):
+    """The chain of look-ups as the class describes it."""
+    base = 0
+    for feature, classes, links in zip(table.features, table.classes, table.links, strict=False):
+        base = links[base + classes[codes[feature]]]
+        if base < 0:
+            return table.stops[~base]
+    return table.stops[base + table.classes[-1][codes[table.features[-1]]]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), n_features=st.integers(1, 3), link=st.sampled_from(["odds", "linear"]))
+def test_a_table_stops_where_walking_stops(seed, n_features, link):
+    rng = np.random.default_rng(seed)
+    bins = random_bins(rng, 5)
+    trees = [table_tree(rng, bins, tuple(map(int, rng.permutation(6)[:n_features])), link) for _ in range(3)]
+    tables = [table_of(tree, bins.n_codes) for tree in trees]
+    codes = random_codes(bins, seed)
+    for tree, table in zip(trees, tables, strict=True):
+        assert [looked_up(table, row) for row in codes] == tree.apply(codes).tolist()
+    total = np.full(len(codes), 1.0 if link == "linear" else 0.0)
+    expected = total.copy()
+    table_steps(trees, tables, product=link == "linear").add_to(total, codes)
+    WalkedTrees(tuple(trees), link == "linear").add_to(expected, codes)
+    np.testing.assert_array_equal(total, expected)
+
+
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_models_of_tables_and_of_binary_trees_between_them(link):
+    model = table_model(3, link, 3, n_binary=4)
+    model = model.with_trees((*model.trees[:2], *model.trees[3:], model.trees[2]))
+    assert [type(part) for part in model.compiled] == [TableSteps, LeafMasks, TableSteps]
+    codes = random_codes(model.bins, 1, 3000)
+    np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))
+
+
+def test_other_trees_are_no_tables():
+    model = wide_model(1, n_trees=3, n_values=50)
+    n_codes = model.bins.n_codes
+    assert not any(table_of(tree, n_codes) for tree in model.trees)
+    rng = np.random.default_rng(1)
+    assert table_of(table_tree(rng, model.bins, (1,)), n_codes).features == (1,)
+    assert table_of(table_tree(rng, model.bins, (0, 1, 2, 3)), n_codes) is None
