@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 import mbct.metrics as metrics
-from mbct.evaluation.metrics.table import Table
+from mbct.evaluation.metrics.results import Table
 from mbct.stats.multi_view import closed_form_mvce
 
 N_VIEWS = 100

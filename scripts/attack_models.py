@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from builders import random_model, random_rows  # noqa: E402
 from mbct.calibrators.persistence import loads  # noqa: E402
 from mbct.data.columns import read_columns  # noqa: E402
-from mbct.data.scoring import calibrated  # noqa: E402
+from mbct.data.entry import calibrated  # noqa: E402
 from mbct.errors import MBCTError  # noqa: E402
 from mbct.export.sql import to_sql  # noqa: E402
 from mbct.model.file import dump_document, ensemble_of  # noqa: E402

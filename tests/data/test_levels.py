@@ -9,11 +9,11 @@ import polars as pl
 from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
 from mbct.data import fit_bins, memory
-from mbct.data.aggregation import coded_rows, estimate_cells
 from mbct.data.columns import read_columns
 from mbct.data.levels import EngineLevels
 from mbct.data.rows import training_rows
 from mbct.data.source import LazySource, open_source
+from mbct.data.strategy import coded_rows, estimate_cells
 from mbct.training.cells import build_cells
 from mbct.training.paper.histogram import CellSource
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-import mbct.data.raw_groups as raw_groups
+import mbct.data.raw_cells as raw_groups
 import mbct.data.strategy as strategy
 from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
 from mbct.data import aggregate, fit_bins
-from mbct.data.raw_groups import RawGroups
+from mbct.data.raw_cells import RawGroups
 from mbct.data.rows import P, training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.errors import DataError

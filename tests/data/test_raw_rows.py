@@ -14,7 +14,7 @@ from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
 from mbct.data import fit_bins, memory
 from mbct.data.columns import read_columns
-from mbct.data.raw_rows import cells_of_raw_rows
+from mbct.data.raw_cells import cells_of_raw_rows
 from mbct.data.rows import training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.errors import DataError

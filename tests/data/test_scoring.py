@@ -12,7 +12,7 @@ from builders import random_model, random_rows
 from mbct import MBCTCalibrator
 from mbct.data import score
 from mbct.data.columns import read_columns
-from mbct.data.scoring import calibrated
+from mbct.data.entry import calibrated
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from builders import random_model, random_rows
 from mbct.data import score
 from mbct.data.columns import read_columns
-from mbct.data.scoring import calibrated
+from mbct.data.entry import calibrated
 from mbct.model.conditions import CodeDecision, CodeTest, code_tests
 from mbct.model.ensemble import Link
 

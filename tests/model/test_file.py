@@ -11,7 +11,7 @@ import pytest
 from builders import random_model, random_rows
 from mbct.calibrators.persistence import dumps, load_model, loads
 from mbct.data.columns import read_columns
-from mbct.data.scoring import calibrated
+from mbct.data.entry import calibrated
 from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.model.file import VERSION, dump_document, ensemble_of, load_ensemble, parse_document
 from mbct.model.file_check import MOST_DEPTH, read_ensemble

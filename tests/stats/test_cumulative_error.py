@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from mbct.stats.cumulative_error import (
+from mbct.stats.divisions import atoms_by_prediction
+from mbct.stats.expected_error import (
     brownian_range_tail,
     cumulative_error,
     cumulative_error_by_group,
     cumulative_scale,
     in_sigmas,
 )
-from mbct.stats.divisions import atoms_by_prediction
 
 
 def test_is_the_largest_interval_error():

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.pooling import pooled_blocks
+from mbct.stats.divisions import atoms_by_prediction, pooled_blocks
 from mbct.stats.scores import brier_decomposition, brier_of_rows, entropy, log_loss_of_rows, normalised_entropy_of_rows
 
 

@@ -95,11 +95,6 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         groups : array of shape (n_rows,) or None, default=None
             Which rows belong together: passed to the splitter, and to a calibrator that takes groups. With ``cv`` a
             number, groups are held out whole.
-
-        Returns
-        -------
-        self : CalibratedClassifier
-            The fitted classifier.
         """
         labels = _checked_labels(y)
         weight = as_weights(sample_weight, len(labels))

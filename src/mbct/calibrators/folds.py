@@ -14,8 +14,8 @@ from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.model.encoding import category_key
-from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
 from mbct.stats.random_stream import mix
+from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
 from mbct.validation import FloatArray, at_least
 
 KeyArray = npt.NDArray[np.uint64]

@@ -57,8 +57,7 @@ class FeatureTable:
 
 _ROW_LIMITS = {"min_data_in_bin": 3, "min_data_per_group": 100}
 """LightGBM's own defaults for bins of numbers and for groups of categories, in rows."""
-_CATEGORY_ROWS = 10
-"""Rows below which LightGBM leaves a category out of its order, its own default too."""
+_CATEGORY_ROWS = 10  # Rows below which LightGBM leaves a category out of its order, its own default too
 
 
 class LightGBMCalibrator(Calibrator):
@@ -75,14 +74,10 @@ class LightGBMCalibrator(Calibrator):
         Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
     categorical : sequence of str or int, default=()
         Columns of numbers to treat as categories; text and booleans always are.
-    n_estimators : int, default=500
-        Most trees.
+    n_estimators, num_leaves, min_child_samples : int, default=500, 15 and 50
+        Most trees, most leaves of a tree (at least 2), and fewest rows of a leaf.
     learning_rate : float, default=0.05
         Share of a leaf's value that is applied.
-    num_leaves : int, default=15
-        Most leaves of a tree, at least 2.
-    min_child_samples : int, default=50
-        Fewest rows of a leaf.
     early_stopping_rounds : int, default=30
         Rounds without a lower held-out log loss after which no more trees are tried.
     validation_fraction : float, default=0.2
@@ -94,10 +89,8 @@ class LightGBMCalibrator(Calibrator):
 
     Attributes
     ----------
-    features_ : FeatureTable
-        Columns that the trees look at, and the values of the categories.
-    trees_ : BoostedTrees
-        The fitted trees; none where the base is left as it is.
+    features_, trees_ : FeatureTable, BoostedTrees
+        Columns that the trees look at with the values of the categories, and the trees; none where the base is left.
     """
 
     method = "lightgbm"

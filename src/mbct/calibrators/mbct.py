@@ -12,8 +12,8 @@ from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.calibrators.mbct_parameters import MBCTParameters
 from mbct.calibrators.suspicions import suspicions, unseen_values, warn
 from mbct.data.blocks import BlockSize
+from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
-from mbct.data.dependence import find_dependence
 from mbct.data.memory import Categorical, encode
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
@@ -46,16 +46,12 @@ class MBCTCalibrator(MBCTParameters):
         "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
     max_trees : int or None, default=None
         Most trees of an ensemble; None, here and below, takes the preset's value.
-    max_depth : int or None, default=None
-        Most splits in a row (preset "paper").
-    min_bin_size : float, str or None, default=None
-        Fewest rows of a bin (preset "paper").
+    max_depth, min_bin_size : int, and float or str, or None, default=None
+        Most splits in a row, and fewest rows of a bin (preset "paper").
     loss : str or None, default=None
         Loss that splits minimise (preset "paper"): "mvce", "ece" or "ece_sweep".
-    numeric_bins : int or None, default=None
-        Most bins of a number.
-    score_bins : int or None, default=None
-        Most bins of the prediction.
+    numeric_bins, score_bins : int or None, default=None
+        Most bins of a number, and of the prediction.
     score_binning : {"mass", "width"} or None, default=None
         Bins of the prediction of equal weight or of equal width.
     min_category_rows : float or None, default=None
@@ -68,14 +64,10 @@ class MBCTCalibrator(MBCTParameters):
         that of all rows; not for preset "paper".
     negative_sampling_rate : float, default=1.0
         Share of the negatives that the data still hold; predictions are brought back to all rows.
-    learning_rate : float or None, default=None
-        Share of a leaf's value that is applied (presets "default" and "fast").
-    n_folds : int or None, default=None
-        Folds of held-out rows (presets "default" and "fast").
-    alpha : float, default=0.05
-        Level of Theorem 1's bounds.
-    max_relative_error : float or None, default=None
-        Relative error that decides the fewest rows of a bin (preset "paper").
+    learning_rate, n_folds : float and int, or None, default=None
+        Share of a leaf's value that is applied, and folds of held-out rows (presets "default" and "fast").
+    alpha, max_relative_error : float, default=0.05 and None
+        Level of Theorem 1's bounds, and the relative error that decides the fewest rows of a bin (preset "paper").
     time : str or None, default=None
         Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, and folds are
         contiguous stretches of time. An array may be passed to ``fit`` instead.
@@ -107,24 +99,17 @@ class MBCTCalibrator(MBCTParameters):
         The frozen trees, which exports and the service use.
     classes_ : ndarray of shape (2,)
         The classes, sorted.
-    feature_names_in_ : ndarray
-        Columns of ``X`` at fitting, without label, weight, time and groups.
-    feature_importances_ : ndarray
-        Share of each of these columns in the correction of the training rows.
+    feature_names_in_, feature_importances_ : ndarray
+        Columns of ``X`` at fitting, without label, weight, time and groups, and the share of each in the correction.
     excluded_features_ : list of str
         Columns left out because their values identify the time.
-    held_out_gain_, held_out_gain_error_ : float or None
-        Fall of the mean log loss on held-out rows, and its standard error (of whole blocks, where there are any).
-    held_out_gain_by_fold_ : list of float or None
-        The same of each fold.
-    fidelity_ : float
-        Share of the full ensemble's correction that a distilled model keeps.
-    reorder_rate_ : float
-        Share of row pairs that changed rank; absent where the rows stayed in their engine.
-    bounds_ : BinBounds
-        Sums behind ``calibrate(…, return_bounds=True)``.
-    trace_ : FitTrace
-        How the losses fell while the trees grew.
+    held_out_gain_, held_out_gain_error_, held_out_gain_by_fold_ : float, float and list of float, or None
+        Fall of the mean log loss on held-out rows, its standard error (of whole blocks, if any), and that of each fold.
+    fidelity_, reorder_rate_ : float
+        Share of the full ensemble's correction that a distilled model keeps, and of row pairs that changed rank, which
+        is absent where the rows stayed in their engine.
+    bounds_, trace_ : BinBounds, FitTrace
+        Sums behind ``calibrate(…, return_bounds=True)``, and how the losses fell while the trees grew.
 
     Examples
     --------
@@ -220,19 +205,10 @@ class MBCTCalibrator(MBCTParameters):
         X : data frame, array, mapping of columns, path, or lazy frame
             Beside what every calibrator takes, anything that :func:`mbct.data.open_source` reads in place (a path, a
             DuckDB relation, a polars LazyFrame, a PySpark data frame); all others then are names of columns.
-        y : array of shape (n_rows,) or str
-            Labels of two classes of any type, or the name of the label column.
-        sample_weight : array of shape (n_rows,), str or None, default=None
-            Weight of each row, or the name of the weight column.
-        y_prob : array of shape (n_rows,) or None, default=None
-            The prediction, where it is no column of ``X``.
+        y, sample_weight, y_prob : as in :meth:`mbct.calibrators.Calibrator.fit`
+            Labels, weights and, where it is no column of ``X``, the prediction.
         time, groups : array of shape (n_rows,), str or None, default=None
             Which rows belong together, or the columns that say so; they replace the parameters of these names.
-
-        Returns
-        -------
-        self : MBCTCalibrator
-            The fitted calibrator.
         """
         blocks = self.block_columns(time, groups)
         if is_lazy(X):

@@ -25,23 +25,17 @@ class SegmentCalibrator(Calibrator):
         Column of the prediction, by name or number; None where ``X`` is one column or ``y_prob`` is passed to ``fit``.
     field : str, int or None, default=None
         Column of the segments; None takes the one beside the score, if there is only one.
-    segment_method : str, default="platt"
-        Name of the method, one of :func:`mbct.calibrators.available`.
-    parameters : dict or None, default=None
-        Parameters of the method, for example ``{"n_bins": 20}``.
-    min_rows : float, default=200
-        Least weight of a segment that is fitted on its own.
-    min_class_rows : float, default=10
-        Least weight of each class in such a segment.
+    segment_method, parameters : str and dict or None, default="platt" and None
+        Name of the method, one of :func:`mbct.calibrators.available`, and its parameters, as ``{"n_bins": 20}``.
+    min_rows, min_class_rows : float, default=200 and 10
+        Least weight of a segment that is fitted on its own, and of each class in it.
 
     Attributes
     ----------
     field_ : str or None
         Column of the segments; None where there is no column beside the score.
-    fallback_ : Calibrator
-        The method fitted on all rows.
-    segments_ : dict of str to Calibrator
-        The fitted segments by value.
+    fallback_, segments_ : Calibrator, dict of str to Calibrator
+        The method fitted on all rows, and on each segment, by value.
     """
 
     method = "segment"

@@ -15,22 +15,16 @@ from mbct.model.bins import CategoryBins, CodeMatrix
 from mbct.model.bounds import BinBounds
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.ranking import auc_of_atoms
+from mbct.stats.scores import auc_of_atoms
 from mbct.validation import FloatArray
 
-_FEWEST = 10
-"""Rows of the rarer class below which nothing can be told."""
-_WRONG_WAY = 4.0
-"""Standard errors by which an AUC must lie below one half."""
-_MOST_ROWS = 200_000
-"""Rows that are looked at."""
-_SAME = 1e-8
-"""Relative difference of sums that rounding explains: models keep nine digits."""
+_FEWEST = 10  # Rows of the rarer class below which nothing can be told
+_WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
+_MOST_ROWS = 200_000  # Rows that are looked at
+_SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
 _ROWS = " rows"
-_FEWEST_SCORED = 20
-"""Rows to score below which unseen values are no sign of another spelling."""
-_TEXTS_READ = 1_000
-"""Distinct texts that are tried as dates."""
+_FEWEST_SCORED = 20  # Rows to score below which unseen values are no sign of another spelling
+_TEXTS_READ = 1_000  # Distinct texts that are tried as dates
 
 
 def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:

@@ -209,10 +209,7 @@ def status(store: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, store: str, as_json: bool) -> None:
-    """Read every file and compare its checksum.
-
-    Exit code 1: files are missing or damaged, and each is named.
-    """
+    """Read every file and compare its checksum. Exit code 1: files are missing or damaged, and each is named."""
     from mbct.store.cell_store import CellStore
 
     opened = CellStore(store)

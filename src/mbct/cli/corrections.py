@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 _MOST = 3
 _FEW_VALUES = 12
 _STRETCHES = 8
-_LEAST = 0.01
-"""Relative change below which a correction is not worth a word."""
+_LEAST = 0.01  # Relative change below which a correction is not worth a word
 
 
 @dataclass(frozen=True)

@@ -44,17 +44,17 @@ class Gate:
     def __str__(self) -> str:
         return f"{self.metric} {self.sign} {self.limit:g}"
 
-    def check(self, values: Mapping[str, Any]) -> "Verdict":
+    def check(self, values: Mapping[str, Any]) -> "GateResult":
         """Compare with the measured value."""
         if self.metric not in values:
             raise ParameterError(f"--fail-if names {self.metric!r}; measured were {', '.join(values)}")
         value = values[self.metric]
         known = value is not None and not math.isnan(value)
-        return Verdict(self, float(value) if known else None, not known or _OPERATORS[self.sign](value, self.limit))
+        return GateResult(self, float(value) if known else None, not known or _OPERATORS[self.sign](value, self.limit))
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GateResult:
     """What a gate found; ``value`` is None where the metric is not defined on these rows."""
 
     gate: Gate
@@ -128,12 +128,12 @@ def evaluate(
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
         values[UNSEEN] = max(unseen_by_column(calibrator, table).values(), default=0.0)
-    verdicts = [gate.check(values) for gate in parsed]
+    checked = [gate.check(values) for gate in parsed]
     if as_json:
-        print_json(_document(results, verdicts))
+        print_json(_document(results, checked))
     else:
-        _show(results, verdicts)
-    if any(verdict.failed for verdict in verdicts):
+        _show(results, checked)
+    if any(result.failed for result in checked):
         ctx.exit(1)
 
 
@@ -198,7 +198,7 @@ def unseen_by_column(calibrator: Any, table: Any) -> dict[str, float]:
     return unseen_shares(calibrator.model_, codes)
 
 
-def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict[str, Any]:
+def _document(results: dict[str, "Evaluation"], checked: list[GateResult]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for when, each in results.items():
         overall = {
@@ -206,10 +206,10 @@ def _document(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> dict
             for name, value in measured(each).items()
         }
         document[when] = {"all": overall, **each.to_dict()}
-    return {**document, "gates": [verdict.to_dict() for verdict in verdicts]}
+    return {**document, "gates": [result.to_dict() for result in checked]}
 
 
-def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
+def _show(results: dict[str, "Evaluation"], checked: list[GateResult]) -> None:
     sides = [measured(each) for each in results.values()]
     ends = [_ends(each) for each in results.values()]
     rows = [
@@ -228,8 +228,8 @@ def _show(results: dict[str, "Evaluation"], verdicts: list[Verdict]) -> None:
     for line in dict.fromkeys(line for line, _ in lines):
         noted = [when for other, when in lines if other == line]
         note(line if len(noted) == len(results) else f"{noted[0]}, {line}")
-    for verdict in verdicts:
-        click.echo(str(verdict))
+    for result in checked:
+        click.echo(str(result))
 
 
 def _ends(evaluation: "Evaluation") -> dict[str, str]:

@@ -170,8 +170,7 @@ def labelled_data(
         yield binary, roles
 
 
-_LEAK_ROWS = 200_000
-"""Rows in which leaks are looked for."""
+_LEAK_ROWS = 200_000  # Rows in which leaks are looked for
 
 
 def suspected_leaks(data: Data, roles: Roles) -> "tuple[SuspectColumn, ...]":

@@ -114,10 +114,10 @@ class _Unseen:
     def check(self) -> None:
         """End the command where a gate fails."""
         worst = max(self.counts.values(), default=0) / max(self.n_rows, 1)
-        verdicts = [gate.check({UNSEEN: worst}) for gate in self.gates]
-        for verdict in verdicts:
-            note(str(verdict))
-        if any(verdict.failed for verdict in verdicts):
+        checked = [gate.check({UNSEEN: worst}) for gate in self.gates]
+        for result in checked:
+            note(str(result))
+        if any(result.failed for result in checked):
             raise click.exceptions.Exit(1)
 
 

@@ -22,8 +22,7 @@ SCORE_NAMES = frozenset(_SCORE_NAMES.split())
 _SCORE_PATTERN = re.compile(r"^(p|pred|prob|score)_|_(p|pred|prob|proba|probability|score|prediction)$")
 _MANY_ROWS = 1_000_000
 """In more rows than this distinct values are first counted by a sketch, which is some per cent off."""
-_NEARLY_ALL = 0.85
-"""Share of distinct values by the sketch from which on they are counted exactly."""
+_NEARLY_ALL = 0.85  # Share of distinct values by the sketch from which on they are counted exactly
 _INTEGERS = frozenset(f"{sign}{size}int" for sign in ("", "u") for size in ("tiny", "small", "", "big", "huge"))
 _INTEGERS |= {"integer", "uinteger"}
 _FRACTIONS = frozenset({"float", "double", "decimal"})
@@ -37,13 +36,11 @@ _NO_SEGMENTS = frozenset(
 )
 """Types whose values a model cannot distinguish."""
 NO_TIME = "none"
-_FEWEST_DAYS = 10
-"""A column of dates with fewer days is not taken for the time unless it is named."""
+_FEWEST_DAYS = 10  # A column of dates with fewer days is not taken for the time unless it is named
 CALIBRATED = "calibrated"
 _EARLIER_RUN = frozenset({CALIBRATED, f"{CALIBRATED}_lower", f"{CALIBRATED}_upper"})
 """Columns that ``mbct predict`` adds."""
-_FIRST_ROWS = 1_000
-"""Rows in which texts are tried as dates."""
+_FIRST_ROWS = 1_000  # Rows in which texts are tried as dates
 
 
 @dataclass(frozen=True)

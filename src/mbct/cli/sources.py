@@ -20,8 +20,7 @@ VIEW = "data"
 """Name of the source inside ``--sql``."""
 _BLOCK = 1 << 20
 _BATCH_ROWS = 200_000
-_NUMBERS = "mbct_numbers"
-"""Name, inside a query, of the numbers of a CSV file beside their spelling."""
+_NUMBERS = "mbct_numbers"  # Name, inside a query, of the numbers of a CSV file beside their spelling
 _DECIMALS = ("decimal", "hugeint", "uhugeint")
 
 

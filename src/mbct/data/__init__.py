@@ -9,8 +9,7 @@
 ([2.0, 2.0], 3.0)
 """
 
-from mbct.data.entry import aggregate, fit_bins
-from mbct.data.scoring import score
+from mbct.data.entry import aggregate, fit_bins, score
 from mbct.data.source import open_source
 
 __all__ = ["aggregate", "fit_bins", "open_source", "score"]

@@ -25,8 +25,7 @@ from mbct.validation import FloatArray
 
 MOST_DISTINCT = 1_000_000
 """A number with more distinct values than this is cut by quantiles that the engine finds."""
-_ORDER_POINTS = 4096
-"""Quantiles asked of the engine, of which at most a few hundred become edges."""
+_ORDER_POINTS = 4096  # Quantiles asked of the engine, of which at most a few hundred become edges
 _VALUE = "__mbct_value"
 
 

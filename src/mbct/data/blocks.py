@@ -18,8 +18,7 @@ BlockSize = Literal["day", "week", "hour"] | int
 """Length of a block of time, or a number of equal stretches."""
 
 _MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000}
-_MONDAY = 4 * _MICROSECONDS["day"]
-"""1 January 1970 was a Thursday, weeks begin on Monday: that is four days after it."""
+_MONDAY = 4 * _MICROSECONDS["day"]  # 1 January 1970 was a Thursday, weeks begin on Monday: that is four days after it
 _MOST_BLOCKS = 10_000
 _STRETCHES = 1_000
 """More than 10,000 distinct integers are no numbers of days: they are cut into so many equal stretches."""

@@ -1,6 +1,7 @@
 """Columns that are no features: identifiers, dates, and columns that give the label away.
 
 Pure functions of columns, for whatever fits, ranks, compares or reports. Each result names a column and says why.
+:func:`find_dependence` asks whether rows belong together: by a date, or a column whose values share their residuals.
 """
 
 import datetime
@@ -14,28 +15,24 @@ import numpy.typing as npt
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.stats.divisions import Bins
-from mbct.stats.ranking import auc_of_atoms
+from mbct.stats.scores import auc_of_atoms
+from mbct.stats.testing import block_correlation
 from mbct.validation import FloatArray
 
-_FEWEST_ROWS = 50
-"""In fewer rows distinct values say nothing."""
+_FEWEST_ROWS = 50  # In fewer rows distinct values say nothing
 _IDENTIFIER_SHARE = {"text": 0.9, "integer": 0.99}
 """Share of distinct values from which on a column tells rows apart, not segments; integers may be measurements."""
 _DATE_TEXT = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}.*)?\s*")
-_DATES_READ = 1_000
-"""Distinct texts that are tried as dates."""
+_DATES_READ = 1_000  # Distinct texts that are tried as dates
 _LEAK_AUC = 0.95
 _LEAP_AUC, _LEAP = 0.9, 0.25
 """An AUC above 0.9 is a leap where 1 − AUC is less than a quarter of the base's: more than a column usually adds."""
 _PURE_SHARE = 0.5
 """Share of the positives in groups of rate 1, and of the negatives in groups of rate 0, that betrays a leak."""
 _PURE_ACCURACY = 0.99
-_FEWEST_OF_CLASS = 20
-"""Held-out positives and negatives below which no leak is claimed."""
-_MOST_ROWS = 200_000
-"""Rows that are looked at for leaks."""
-_MOST_GROUPS = 64
-"""Groups into which a number with more distinct values is cut."""
+_FEWEST_OF_CLASS = 20  # Held-out positives and negatives below which no leak is claimed
+_MOST_ROWS = 200_000  # Rows that are looked at for leaks
+_MOST_GROUPS = 64  # Groups into which a number with more distinct values is cut
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,6 @@ def find_identifiers(columns: Columns) -> tuple[SuspectColumn, ...]:
 
     Numbers with fractions are measurements, whatever their number of distinct values.
 
-    >>> import numpy as np
     >>> columns = Columns({"row": np.arange(100), "site": np.arange(100) % 5}, 100)
     >>> [str(found) for found in find_identifiers(columns)]
     ['row (100 distinct values in 100 rows: looks like an identifier)']
@@ -80,7 +76,6 @@ def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool, about: boo
 def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
     """Columns of dates or timestamps, typed or as text: a date seen in training never comes back.
 
-    >>> import numpy as np
     >>> columns = Columns({"day": np.array(["2024-01-31", "2024-02-01"]), "version": np.array(["1.2.3", "1.2.4"])}, 2)
     >>> [str(found) for found in find_dates(columns)]
     ['day (dates, for example 2024-01-31: name a period instead, such as the hour or the weekday)']
@@ -103,7 +98,6 @@ def find_leaks(
     AUC above 0.95, one that :func:`leaps` above that of ``y_prob`` (of chance, where it is not given), or rates of 0
     and 1 that hold for most positives and most negatives, betray a leak. It must also rank better than ``y_prob``.
 
-    >>> import numpy as np
     >>> label = (np.arange(400) % 4 == 0).astype(float)
     >>> columns = Columns({"amount": 12.5 * label, "site": np.arange(400) % 7}, 400)
     >>> [str(found) for found in find_leaks(columns, label)]
@@ -214,3 +208,53 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
     most = positive[all_one].sum() > _PURE_SHARE * positive.sum()
     most &= negative[all_zero].sum() > _PURE_SHARE * negative.sum()
     return bool(most and right > _PURE_ACCURACY * (right + wrong))
+
+
+_MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
+_FEWEST_GROUPS = 50
+_LARGEST_GROUPS = 0.02
+"""A group that holds a larger share of the rows is a category that comes back, not a person or a shop."""
+_EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
+_SHARED = 0.02  # Intra-class correlation from which it matters
+_LEVEL = 0.01
+
+
+def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) -> str | None:
+    """The argument to add where rows seem to belong together, with the reason; None where nothing speaks for it."""
+    dates = find_dates(columns)
+    if dates:
+        name = dates[0].column
+        return f"rows have a date ({name!r}) and may share what happened that day: pass time={name!r}"
+    rows = np.random.default_rng(0).permutation(columns.n_rows)[:_MOST_ROWS]
+    some = columns.take(np.sort(rows))
+    for name in columns.names:
+        column = some.column(name)
+        if is_number(column) and not _is_whole(column):
+            continue
+        values, position = factorize(column)
+        if not _look_like_groups(np.bincount(position, minlength=len(values))):
+            continue
+        found = block_correlation(y_true[np.sort(rows)], y_prob[np.sort(rows)], position)
+        if found.value >= _SHARED and found.p_value <= _LEVEL:
+            return (
+                f"rows with one value of {name!r} share their residuals (intra-class correlation {found.value:.2f}): "
+                f"pass groups={name!r} if its values are persons, shops or other units that will not all come back"
+            )
+    return None
+
+
+def _is_whole(column: Any) -> bool:
+    return bool(column.dtype.is_integer() if isinstance(column, nw.Series) else column.dtype.kind in "iu")
+
+
+def _look_like_groups(size: np.ndarray) -> bool:
+    """Many groups of several rows each, none of them large."""
+    n_rows = int(size.sum())
+    repeated = n_rows >= 2 * len(size)
+    share = size / n_rows
+    return bool(
+        repeated
+        and len(size) >= _FEWEST_GROUPS
+        and share.max() <= _LARGEST_GROUPS
+        and 1.0 / np.sum(share**2) >= _EVEN * len(size)
+    )

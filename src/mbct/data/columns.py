@@ -136,8 +136,7 @@ def listing(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
-_MOST_COUNTED = 1_000_000
-"""Widest range of integers that are counted one by one."""
+_MOST_COUNTED = 1_000_000  # Widest range of integers that are counted one by one
 
 
 def is_number(column: Any) -> bool:

@@ -14,8 +14,7 @@ from mbct.model.conditions import CodeDecision, Run
 from mbct.stats.logodds import EPSILON
 
 Term = TypeVar("Term")
-_MOST_RUNS = 4
-"""More runs of codes are tested by a list of codes."""
+_MOST_RUNS = 4  # More runs of codes are tested by a list of codes
 
 
 def number(column: str, dtype: DType | None = None) -> nw.Expr:

@@ -15,8 +15,7 @@ from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
 from mbct.validation import FloatArray
 
-_WORTH_THREADS = 100_000
-"""Rows from which on columns are coded side by side."""
+_WORTH_THREADS = 100_000  # Rows from which on columns are coded side by side
 Categorical = Literal["auto", "all"] | Sequence[str]
 
 

@@ -16,8 +16,7 @@ from mbct.errors import DataError
 from mbct.model.encoding import BOOLEAN_SPELLINGS, category_key
 from mbct.validation import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
-_SPELLINGS_READ = 10
-"""Distinct texts of a label that are looked at; there are six ways to spell a boolean."""
+_SPELLINGS_READ = 10  # Distinct texts of a label that are looked at; there are six ways to spell a boolean
 _RESERVED = "__mbct_"
 _MEANS_SEVERAL = re.compile(r"\*|\^.*\$", re.DOTALL)
 P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"

@@ -24,8 +24,7 @@ from mbct.progress import track
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.multi_view import closed_form_mvce
-from mbct.stats.ranking import auc_of_atoms
-from mbct.stats.scores import log_losses
+from mbct.stats.scores import auc_of_atoms, log_losses
 from mbct.validation import FloatArray
 
 _ECE_BINS = 15

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from mbct.data.checks import leaps
-from mbct.evaluation.metrics.table import Table
+from mbct.evaluation.metrics.results import Table
 from mbct.notebook import html_table
 
 CLEAR = 2.0

@@ -10,10 +10,9 @@ from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
-from mbct.training.feature_gain import feature_gains
+from mbct.training.trainer import feature_gains
 
-_SURE = 2.0
-"""Standard errors that a gain must exceed to count."""
+_SURE = 2.0  # Standard errors that a gain must exceed to count
 
 
 @dataclass(frozen=True)
@@ -83,32 +82,21 @@ def rank_features(
 ) -> FeatureRanking:
     """Evaluate every column by itself: what it gains beside the score on held-out rows.
 
-    Several columns may carry the same information, and some help only together: take the columns that help as a start,
-    not as the last word.
+    Several columns may carry the same information, and some help only together: take the columns that help
+    (``ranking.best()``) as a start, not as the last word.
 
     Parameters
     ----------
     X, y, sample_weight, y_prob : as in :meth:`mbct.MBCTCalibrator.fit`
         Labelled rows.
-    score_column : str, int or None, default=None
-        Column of the prediction; may be left out where ``y_prob`` is given.
+    score_column, categorical, positive, n_threads : as in :class:`mbct.MBCTCalibrator`
+        Column of the prediction, columns to code by value, the positive class, and threads.
     features : list of str or int, or None, default=None
         Columns to evaluate; None takes all but the score.
-    categorical : "auto", "all" or list, default="auto"
-        As in :class:`mbct.MBCTCalibrator`.
     time, groups, block : as in :func:`mbct.compare`
         Which rows belong together: they are held out together, and standard errors are those of whole blocks.
-    positive : str, number, bool or None, default=None
-        The positive class; None takes the second in sorted order.
     random_state : int, default=0
         Seed of the folds.
-    n_threads : int or None, default=None
-        None uses every processor; the result does not depend on it.
-
-    Returns
-    -------
-    ranking : FeatureRanking
-        Columns by falling gain; ``ranking.best()`` names those that help.
     """
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)

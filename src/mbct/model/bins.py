@@ -27,10 +27,8 @@ ValueEncoder = Callable[[Any], int]
 CountUnseen = Callable[[str], None]
 """Hears the name of a feature for each unseen value."""
 
-_WORTH_KERNEL = 10_000
-"""Rows from which on numbers are coded by a kernel of our own."""
-_BLOCK = 16
-"""Edges compared at once."""
+_WORTH_KERNEL = 10_000  # Rows from which on numbers are coded by a kernel of our own
+_BLOCK = 16  # Edges compared at once
 
 
 @kernel

@@ -29,8 +29,7 @@ HASH_OF_BIT = np.array([((DE_BRUIJN << bit) & (2**WORD - 1)) >> HASH_SHIFT for b
 MOST_BYTES = 256 * 2**20
 """Above this size the words would not repay their memory."""
 _ROWS_AT_ONCE = 256
-_GROUPS_AT_ONCE = 64
-"""Rows of a block meet the words of a block of trees while those lie in the cache."""
+_GROUPS_AT_ONCE = 64  # Rows of a block meet the words of a block of trees while those lie in the cache
 
 
 @kernel

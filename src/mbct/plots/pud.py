@@ -14,7 +14,7 @@ from mbct.evaluation.diagnostics.subgroups import (
     compute_subgroups,
     rank_by,
 )
-from mbct.evaluation.metrics.segments import read_one_column
+from mbct.evaluation.metrics.rows import read_one_column
 from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
 
 DEFAULT_BINS = 10

@@ -123,19 +123,12 @@ def write_report(
     ----------
     calibrator_or_path : Calibrator or path
         A fitted calibrator, or a model file.
-    X : frame or array
-        Rows with the columns that the calibrator was fitted on.
-    y : str or array
-        Labels, or the name of their column.
+    X, y : frame or array, and str or array
+        Rows with the columns that the calibrator was fitted on, and labels, or the name of their column.
     path : path
         File to write; its name must end in ``.html``.
     **options
         See :class:`ReportOptions`.
-
-    Returns
-    -------
-    summary : ReportSummary
-        The verdict and its figures.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")

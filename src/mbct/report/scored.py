@@ -16,8 +16,7 @@ from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_l
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
-from mbct.evaluation.metrics.rows import Rows
-from mbct.evaluation.metrics.segments import Segmentation, segment
+from mbct.evaluation.metrics.rows import Rows, Segmentation, segment
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray, as_probabilities, same_length
 

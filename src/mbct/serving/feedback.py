@@ -26,8 +26,7 @@ from mbct.store import Cells, DroppedDayError, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
 
-_FORGOTTEN_AT_ONCE = 20_000
-"""Twice the rows of a request: about 15 ms."""
+_FORGOTTEN_AT_ONCE = 20_000  # Twice the rows of a request: about 15 ms
 
 
 class OutcomeSink(Protocol):

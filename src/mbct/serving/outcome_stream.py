@@ -25,9 +25,7 @@ class OutcomeStream:
 
     def __init__(self, options: FeedbackOptions) -> None:
         self.monitor = CalibrationMonitor(
-            level=options.alarm_level,
-            tolerance=options.tolerance,
-            segments=options.segments if options.segment else 0,
+            level=options.alarm_level, tolerance=options.tolerance, segments=options.segments if options.segment else 0
         )
         self.raised = 0
         self._slot = 0

@@ -14,8 +14,7 @@ from mbct.text import escape_control
 
 log = logging.getLogger("mbct.serving")
 
-_SETTINGS = "MBCT_SERVE_SETTINGS"
-"""Environment variable by which workers learn what to serve."""
+_SETTINGS = "MBCT_SERVE_SETTINGS"  # Environment variable by which workers learn what to serve
 
 
 def serve(

@@ -4,6 +4,7 @@ Rows are masses laid end to end; a row (or rows with equal predictions, which no
 A uniform-mass division cuts at N·j/B exactly, and an atom that lies across a cut counts on both sides in
 proportion. Hence every bin has the same mass, a weight of k equals k copies, and the order of the rows given
 does not matter.
+Isotonic fits divide by pooling adjacent violators.
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from mbct.jit import kernel
 from mbct.validation import FloatArray
 
 
@@ -35,7 +37,6 @@ class Bins:
 def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
     """One bin for each distinct prediction, ascending; rows of no weight are left out.
 
-    >>> import numpy as np
     >>> atoms = atoms_by_prediction(np.array([0.5, 0.2, 0.5]), np.array([1.0, 0.0, 0.0]), np.ones(3))
     >>> atoms.count.tolist(), atoms.label.tolist()
     ([1.0, 2.0], [0.0, 1.0])
@@ -68,7 +69,6 @@ def atoms_by_group(
 def uniform_mass(atoms: Bins, n_bins: int) -> Bins:
     """Cut atoms, in the order given, into ``n_bins`` bins of equal mass.
 
-    >>> import numpy as np
     >>> rows = Bins(np.ones(3), np.array([0.0, 1.0, 1.0]), np.array([0.2, 0.4, 0.6]))
     >>> uniform_mass(rows, 2).label.tolist()  # the middle row counts half on either side
     [0.5, 1.5]
@@ -99,3 +99,27 @@ def rows_as_bins(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> 
 def cumulative(mass: FloatArray) -> FloatArray:
     """0, m₁, m₁ + m₂, …, the total."""
     return np.concatenate([[0.0], np.cumsum(mass)])
+
+
+@kernel
+def pooled_blocks(count: FloatArray, label: FloatArray) -> npt.NDArray[np.int64]:
+    """Starts of the blocks of the isotonic fit to label/count; neighbours that are equal stay apart.
+
+    >>> pooled_blocks(np.ones(4), np.array([0.0, 1.0, 0.0, 1.0])).tolist()
+    [0, 1, 3]
+    """
+    n = len(count)
+    start = np.empty(n, dtype=np.int64)
+    weight = np.empty(n)
+    total = np.empty(n)
+    last = -1
+    for i in range(n):
+        last += 1
+        start[last] = i
+        weight[last] = count[i]
+        total[last] = label[i]
+        while last > 0 and total[last - 1] * weight[last] > total[last] * weight[last - 1]:
+            weight[last - 1] += weight[last]
+            total[last - 1] += total[last]
+            last -= 1
+    return start[: last + 1].copy()

@@ -1,18 +1,17 @@
-"""ECE and ECE_sweep: the error seen when rows are sorted by their prediction."""
+"""Errors over the sorted predictions: ECE, ECE_sweep, smooth ECE, and ECCE, the range of the cumulated residuals."""
 
 import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_prediction, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, pooled_blocks, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
-from mbct.stats.pooling import pooled_blocks
 from mbct.validation import FloatArray
 
-_SLACK = 1e-9
-"""Label rates that fall by less than this count as equal: the noise of the interpolated sums."""
+_SLACK = 1e-9  # Label rates that fall by less than this count as equal: the noise of the interpolated sums
 
 
 def ece_of_rows(
@@ -20,7 +19,6 @@ def ece_of_rows(
 ) -> float:
     """ECE_n = ((1/N) Σ PCE(D_i)^p)^{1/p} over N uniform-mass bins of the sorted predictions, equation (ece_n).
 
-    >>> import numpy as np
     >>> p = np.array([0.1, 0.2, 0.7, 0.8])
     >>> ece_of_rows(p, np.array([0.0, 0.0, 1.0, 1.0]), np.ones(4), n_bins=2)
     0.2
@@ -101,14 +99,12 @@ def _label_until(edge: FloatArray, label: FloatArray, weight: float) -> float:
     return float(label[i - 1] + share * (label[i] - label[i - 1]))
 
 
-_GRIDS = (2**11, 2**14)
-"""Cells of the coarse grid and of the fine one: widths below 1/16384 are not distinguished."""
+_GRIDS = (2**11, 2**14)  # Cells of the coarse grid and of the fine one: widths below 1/16384 are not distinguished
 _CELLS_PER_WIDTH = 64
 """Where the coarse grid has so many cells in a kernel width, the fine one changes the error by less than 1e-4 of it."""
 _POINTS_PER_WIDTH = 32
 """Points in each kernel width at which the smoothed residuals are looked at; more change the error as little."""
-_LIKELY = 1.0 / 64.0
-"""Most errors are larger, and the search is faster from here up than from the narrowest kernel."""
+_LIKELY = 1.0 / 64.0  # Most errors are larger, and the search is faster from here up than from the narrowest kernel
 _TOLERANCE = 1e-9
 
 
@@ -170,3 +166,66 @@ def residual_spectrum(atoms: Bins, cells: int = _GRIDS[-1]) -> FloatArray:
     grid = np.bincount(cell, residual * (1.0 - share), cells + 1) + np.bincount(cell + 1, residual * share, cells + 1)
     grid[0], grid[-1] = 2.0 * grid[0], 2.0 * grid[-1]
     return np.asarray(np.fft.rfft(np.concatenate([grid, grid[-2:0:-1]])).real, dtype=np.float64)
+
+
+_TERMS = np.arange(1, 41)
+_SERIES_MEET = 1.5  # Below this the theta-transformed series converges faster, above it the alternating one
+
+
+def cumulative_error(atoms: Bins) -> float:
+    """ECCE = max_k C_k − min_k C_k, C_k = (1/n) Σ_{i≤k}(y_i − p_i) over the sorted predictions, C_0 = 0.
+
+    It is the largest |Σ(y − p)|/n over all intervals of predictions.
+
+    >>> cumulative_error(Bins(np.ones(4), np.array([1.0, 0.0, 0.0, 1.0]), np.full(4, 0.5)))
+    0.25
+    """
+    path = cumulative(atoms.label - atoms.pred) / atoms.count.sum()
+    return float(path.max() - path.min())
+
+
+def cumulative_scale(y_prob: FloatArray, weight: FloatArray) -> float:
+    """σ = √(Σ w²·p(1 − p)) / Σw: the standard deviation of C_n where the predictions are right."""
+    return math.sqrt(float(np.sum(weight * weight * y_prob * (1.0 - y_prob)))) / float(weight.sum())
+
+
+def cumulative_error_by_group(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64], n_groups: int
+) -> tuple[FloatArray, FloatArray]:
+    """ECCE and σ within each group; both 0 for an empty one."""
+    of_group, atoms = atoms_by_group(y_prob, y_true, weight, group)
+    total = np.bincount(group, weight, n_groups)
+    size = np.where(total > 0, total, 1.0)
+    path = np.cumsum(atoms.label - atoms.pred)
+    start = np.flatnonzero(np.concatenate([[True], of_group[1:] != of_group[:-1]]))
+    before = np.concatenate([[0.0], path[start[1:] - 1]])
+    error = np.zeros(n_groups)
+    reached = np.maximum(np.maximum.reduceat(path, start), before) - np.minimum(
+        np.minimum.reduceat(path, start), before
+    )
+    error[of_group[start]] = reached
+    variance = np.bincount(group, weight * weight * y_prob * (1.0 - y_prob), n_groups)
+    return error / size, np.sqrt(variance) / size
+
+
+def in_sigmas(error: float, sigma: float) -> float:
+    """The error over σ; infinite where predictions of 0 and 1 leave no room for chance, and yet there is an error."""
+    if sigma > 0.0:
+        return error / sigma
+    return 0.0 if error == 0.0 else math.inf
+
+
+def brownian_range_tail(scaled: float) -> float:
+    """P(R ≥ x) for the range R of Brownian motion on [0, 1]: the null distribution of ECCE / σ (Feller 1951).
+
+    >>> round(brownian_range_tail(2.241), 3)
+    0.1
+    """
+    if scaled <= 0.0:
+        return 1.0
+    if scaled > _SERIES_MEET:
+        signs = np.where(_TERMS % 2 == 1, 1.0, -1.0)
+        return float(np.clip(8.0 * np.sum(signs * _TERMS * ndtr(-_TERMS * scaled)), 0.0, 1.0))
+    odd = (_TERMS - 0.5) * math.pi
+    below = np.sum((8.0 / scaled**2 + 2.0 / odd**2) * np.exp(-2.0 * odd**2 / scaled**2))
+    return float(np.clip(1.0 - below, 0.0, 1.0))

@@ -19,8 +19,7 @@ from mbct.jit import kernel
 from mbct.stats.random_stream import mix, next_state
 from mbct.validation import FloatArray
 
-_SMALL = 200_000
-"""Below so many draws in all, threads cost more than they save."""
+_SMALL = 200_000  # Below so many draws in all, threads cost more than they save
 _PARTS_PER_THREAD = 8
 
 
@@ -55,7 +54,6 @@ def monte_carlo_mvce(
     Give ``bin_size`` (mass of a bin: t = ⌊n / bin_size⌋, at least 1) or ``n_bins``. A row of weight 2.5 counts as two
     copies, which a shuffle spreads, and one half row. ``advance`` hears of views as they are done.
 
-    >>> import numpy as np
     >>> p, y = np.full(1000, 0.5), np.tile([0.0, 1.0], 500)
     >>> result = monte_carlo_mvce(p, y, np.ones(1000), bin_size=100)
     >>> abs(result.value - 0.0381) < 0.002, result.n_bins

@@ -12,7 +12,6 @@ from mbct.validation import FloatArray
 def partition_error(bins: Bins) -> FloatArray:
     """PCE(D_b) = |mean prediction − label rate| of each bin, equation (pce); 0 for an empty bin.
 
-    >>> import numpy as np
     >>> partition_error(Bins(np.array([4.0]), np.array([1.0]), np.array([2.0]))).tolist()
     [0.25]
     """
@@ -25,7 +24,6 @@ def prediction_ratio(bins: Bins) -> FloatArray:
 
     Infinite where a bin has no positive but predicts some, not a number where it has and predicts none.
 
-    >>> import numpy as np
     >>> prediction_ratio(Bins(np.array([4.0, 1.0]), np.array([2.0, 0.0]), np.array([1.0, 0.3]))).tolist()
     [0.5, inf]
     """
@@ -56,7 +54,6 @@ def debiased_square_error(bins: Bins) -> float:
     Unbiased for the squared error of the binned predictions, hence negative at times; bins of weight one or less
     say nothing and count as 0.
 
-    >>> import numpy as np
     >>> round(debiased_square_error(Bins(np.array([101.0]), np.array([50.5]), np.array([60.6]))), 6)
     0.0075
     """
@@ -75,7 +72,6 @@ def debiased_error(bins: Bins) -> float:
 def true_calibration_error(truth: FloatArray, y_prob: FloatArray, weight: FloatArray, norm: float = 2.0) -> float:
     """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce).
 
-    >>> import numpy as np
     >>> true_calibration_error(np.array([0.25, 0.5]), np.array([0.5, 0.5]), np.ones(2), norm=1)
     0.125
     """
@@ -91,7 +87,6 @@ def shuffled_view(rows: Bins, rng: np.random.Generator) -> Bins:
 def field_error(values: Bins) -> float:
     """Field-ECE = (1/n) Σ_v |Σ_{i∈v}(y − p)|: the division by a field's values, each weighted by its rows.
 
-    >>> import numpy as np
     >>> field_error(Bins(np.array([4.0, 4.0]), np.array([2.0, 0.0]), np.array([1.0, 1.0])))
     0.25
     """

@@ -19,7 +19,6 @@ def next_state(state: np.uint64) -> np.uint64:
 def mix(state: np.uint64) -> np.uint64:
     """Sixty-four random bits of a state.
 
-    >>> import numpy as np
     >>> int(mix(next_state(np.uint64(1234567))))
     6457827717110365317
     """

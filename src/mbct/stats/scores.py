@@ -1,12 +1,13 @@
-"""Proper scores of predictions: log loss, normalised entropy, Brier score and its decomposition."""
+"""Scores of predictions: log loss, normalised entropy, Brier score and its decomposition; AUC and the reorder rate."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import xlogy
 
-from mbct.stats.divisions import Bins
-from mbct.stats.pooling import pooled_blocks
+from mbct.jit import kernel
+from mbct.stats.divisions import Bins, atoms_by_group, pooled_blocks
 from mbct.validation import FloatArray
 
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -16,7 +17,6 @@ _SMALLEST = float(np.finfo(np.float64).eps)
 def log_loss_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
     """−(1/Σw) Σ w·[y·log p + (1 − y)·log(1 − p)].
 
-    >>> import numpy as np
     >>> round(log_loss_of_rows(np.array([0.5, 0.5]), np.array([0.0, 1.0]), np.ones(2)), 6)
     0.693147
     """
@@ -77,3 +77,79 @@ def brier_decomposition(atoms: Bins) -> Decomposition:
     miscalibration = np.sum((prediction - fit) * (atoms.count * (prediction + fit) - 2.0 * atoms.label)) / total
     discrimination = np.sum((rate - fit) * (atoms.count * (rate + fit) - 2.0 * atoms.label)) / total
     return Decomposition(float(miscalibration), float(discrimination), rate * (1.0 - rate))
+
+
+def auc_of_atoms(atoms: Bins) -> float:
+    """P(a positive is ranked above a negative) + ½·P(tie); not a number where one class is absent.
+
+    >>> auc_of_atoms(Bins(np.array([1.0, 2.0]), np.array([0.0, 1.0]), np.array([0.1, 1.0])))
+    0.75
+    """
+    negative = atoms.count - atoms.label
+    pairs = float(atoms.label.sum()) * float(negative.sum())
+    below = np.cumsum(negative) - negative
+    return float(np.sum(atoms.label * (below + negative / 2.0)) / pairs) if pairs > 0 else float("nan")
+
+
+def auc_by_group(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64], n_groups: int
+) -> FloatArray:
+    """AUC within each group; not a number where a group lacks a class."""
+    of_group, atoms = atoms_by_group(y_prob, y_true, weight, group)
+    positive, negative = atoms.label, atoms.count - atoms.label
+    positives = np.bincount(of_group, positive, n_groups)
+    negatives = np.bincount(of_group, negative, n_groups)
+    earlier = np.concatenate([[0.0], np.cumsum(negatives)])[of_group]
+    below = np.cumsum(negative) - negative - earlier
+    won = np.bincount(of_group, positive * (below + negative / 2.0), n_groups)
+    pairs = positives * negatives
+    return np.asarray(np.where(pairs > 0, won / np.where(pairs > 0, pairs, 1.0), np.nan), dtype=np.float64)
+
+
+def reorder_rate(before: FloatArray, after: FloatArray) -> float:
+    """Share of the pairs that ``before`` tells apart whose order ``after`` turns round; ties after do not count.
+
+    >>> reorder_rate(np.array([0.1, 0.2, 0.3]), np.array([0.1, 0.4, 0.3]))
+    0.3333333333333333
+    """
+    order = np.lexsort((after, before))
+    first = before[order]
+    run = np.diff(np.flatnonzero(np.concatenate([[True], first[1:] != first[:-1], [True]])))
+    told_apart = 0.5 * (len(order) * (len(order) - 1.0) - float(np.sum(run * (run - 1.0))))
+    if told_apart <= 0.0:
+        return 0.0
+    # Rows equal before stand in rising order of after, so no pair of them is an inversion.
+    return _inversions(after[order]) / told_apart
+
+
+@kernel
+def _inversions(values: FloatArray) -> float:
+    """Pairs i < j with values[i] > values[j], counted while merging sorted runs of doubling length."""
+    current = values.copy()
+    merged = np.empty_like(current)
+    total = 0.0
+    width = 1
+    while width < len(current):
+        for start in range(0, len(current), 2 * width):
+            total += _merge(
+                current, merged, start, min(start + width, len(current)), min(start + 2 * width, len(current))
+            )
+        current, merged = merged, current
+        width *= 2
+    return total
+
+
+@kernel
+def _merge(values: FloatArray, out: npt.NDArray[np.float64], start: int, middle: int, end: int) -> float:
+    total = 0.0
+    left = start
+    right = middle
+    for t in range(start, end):
+        if left < middle and (right >= end or values[left] <= values[right]):
+            out[t] = values[left]
+            left += 1
+        else:
+            out[t] = values[right]
+            total += middle - left
+            right += 1
+    return total

@@ -22,8 +22,7 @@ _FORMAT = 2
 _BINS_FORMAT = "mbct-bins"
 _ROUNDING = 1e-9
 _OFF_THE_TIE = 1e-11
-_LARGEST_LOGIT = 21.0
-"""Log-odds of a prediction, which is held inside [1e-9, 1 − 1e-9]."""
+_LARGEST_LOGIT = 21.0  # Log-odds of a prediction, which is held inside [1e-9, 1 − 1e-9]
 
 
 def to_parquet(parts: Sequence[Cells]) -> bytes:

@@ -80,25 +80,18 @@ class CellStore:
     def append(
         self, cells: Cells, bins: FeatureBins, *, day: str | datetime.date, batch: str, replace: bool = False
     ) -> Batch:
-        """Add the cells of one batch; the same batch again changes nothing.
+        """Add the cells of one batch; the same batch again changes nothing. Returns its entry in the manifest.
 
         Parameters
         ----------
-        cells : Cells
-            Cells of the batch.
-        bins : FeatureBins
-            Bins that the cells were coded with.
+        cells, bins : Cells, FeatureBins
+            Cells of the batch, and the bins that they were coded with.
         day : str or date
             Day of the rows.
         batch : str
             Name of the rows (a file, an hour, a job's run), so that a job that is run twice counts once.
-        replace : bool, default False
+        replace : bool, default=False
             Exchange a batch of this name that holds other rows, atomically. Without it such a batch is refused.
-
-        Returns
-        -------
-        Batch
-            The entry of the manifest that holds the batch.
         """
         if not batch:
             raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
@@ -167,21 +160,14 @@ class CellStore:
 
         Parameters
         ----------
-        days : int, optional
-            Length of the window; all days if not given.
-        half_life : float, optional
+        days, until : int, and str or date, or None, default=None
+            Length and last day of the window; None takes all days, and the newest.
+        half_life : float or None, default=None
             A row that is that many days older than the last day counts one half.
-        until : str or date, optional
-            Last day of the window; the newest if not given.
-        fingerprint : str, optional
+        fingerprint : str or None, default=None
             Chooses among bins where the days were coded with different ones.
-        by_day : bool, default False
+        by_day : bool, default=False
             Keep the cells of different days apart: each day is a block of the cells, and ``Window.day`` its date.
-
-        Returns
-        -------
-        Window
-            The cells, their bins and where they came from.
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")

@@ -276,27 +276,16 @@ def publish(
     note: str = "",
     rules: bool = True,
 ) -> str:
-    """Publish a model file to Redis and put it into service.
+    """Publish a model file to Redis and put it into service; returns its version.
 
     Parameters
     ----------
     model : str, path or bytes
         The model file, or its content.
-    url : str
-        As in ``redis://user:password@host:6379/0``.
-    name : str, default "default"
-        Which model, if Redis holds several.
-    keep : int, default 20
-        Versions beyond the newest ``keep`` are deleted, never the one in service nor the one before it.
-    note : str, default ""
+    url, name, keep, rules : as in :class:`~mbct.store.redis_backend.RedisBackend`
+        Which Redis and which model in it, how many versions to keep, and whether to write rules for other clients.
+    note : str, default=""
         Kept with the version.
-    rules : bool, default True
-        Also write the version as rules that any client can look up.
-
-    Returns
-    -------
-    str
-        The version.
     """
     from mbct.store.redis_backend import RedisBackend
 

@@ -20,8 +20,7 @@ from mbct.store.model_registry import FileBackend, ModelRegistry
 
 Require = Literal["not worse", "better"]
 _HOLDOUT_DAYS = 7
-_LEAST_BLOCKS = 5
-"""Days from which on the candidate is cross-validated by whole days; fewer cannot tell days from rows."""
+_LEAST_BLOCKS = 5  # Days from which on the candidate is cross-validated by whole days; fewer cannot tell days from rows
 
 
 @dataclass(frozen=True)

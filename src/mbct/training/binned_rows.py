@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.stats.duplicates import Duplicates, find_duplicates, rate_by_score
+from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
 from mbct.training.blocks import BlockNumbers, BlockOptions, CellParts, RowBlocks, row_blocks, split_into_folds
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray

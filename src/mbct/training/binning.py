@@ -33,7 +33,6 @@ def mass_edges(values: FloatArray, mass: FloatArray, n_bins: int) -> FloatArray:
     values, at the number with the fewest digits there, so that rules read well and a float32 copy of the data
     falls on the same side.
 
-    >>> import numpy as np
     >>> mass_edges(np.array([0.0, 1.0, 2.0, 3.0]), np.array([96.0, 1.0, 1.0, 2.0]), 3).tolist()
     [0.5, 2.5]
     """
@@ -118,10 +117,8 @@ def fit_score_bins(name: str, values: FloatArray, mass: FloatArray, options: Bin
     return fit_number_bins(name, values, mass, options.score_bins)
 
 
-_ONCE = 2.0
-"""A value of less mass was met once."""
-_BY_CHANCE = 1e-4
-"""Values that were met once may have one label by chance; with less than this it is no chance."""
+_ONCE = 2.0  # A value of less mass was met once
+_BY_CHANCE = 1e-4  # Values that were met once may have one label by chance; with less than this it is no chance
 
 
 @dataclass(frozen=True)

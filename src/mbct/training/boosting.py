@@ -19,8 +19,7 @@ from mbct.training.offsets import Offsets, fit_value_offsets
 from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 
-_RECENT = 3
-"""Rounds within which a loss that still falls must have fallen."""
+_RECENT = 3  # Rounds within which a loss that still falls must have fallen
 
 OnRound = Callable[[int], None]
 

@@ -21,8 +21,7 @@ _SAMPLE_SHIFT = np.uint64(58)
 
 
 _N_PARTS = 16
-_PART_SHIFT = np.uint64(60)
-"""The four leading bits of a hash say which of 16 parts it belongs to."""
+_PART_SHIFT = np.uint64(60)  # The four leading bits of a hash say which of 16 parts it belongs to
 _WORTH_PARTS = 200_000
 
 
@@ -137,8 +136,7 @@ def _parts(hashes: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.int64]]:
     return np.split(rows, np.cumsum(np.bincount(leading, minlength=_N_PARTS))[:-1])
 
 
-_GONE = 1e-9
-"""Relative weight below which a cell that was subtracted counts as empty."""
+_GONE = 1e-9  # Relative weight below which a cell that was subtracted counts as empty
 
 
 @dataclass(frozen=True)
@@ -260,8 +258,7 @@ def _concatenate(parts: list[Sums]) -> Sums:
 
 Level = Literal["auto", "cell", "score", "row"]
 
-_WORTH_GROUPING = 0.5
-"""Group only if it leaves at most this share of the rows."""
+_WORTH_GROUPING = 0.5  # Group only if it leaves at most this share of the rows
 
 
 def build_cells(

@@ -32,8 +32,7 @@ from mbct.training.offsets import Offsets, offset_trees, refitted
 from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 
-_RECENTRE_ON = 50_000
-"""Rows on which the mean prediction of the folds is matched."""
+_RECENTRE_ON = 50_000  # Rows on which the mean prediction of the folds is matched
 _NEWTON_STEPS = 4
 
 Trees = tuple[CalibrationTree, ...]

@@ -15,8 +15,7 @@ from mbct.validation import FloatArray
 GradientArray = npt.NDArray[np.float32]
 """Shape (rows, 4): G and H of the first half, G and H of the second."""
 
-_EMPTY = 1e-6
-"""Curvature below which a code counts as empty after a subtraction."""
+_EMPTY = 1e-6  # Curvature below which a code counts as empty after a subtraction
 
 
 @kernel

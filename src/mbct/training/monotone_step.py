@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.tree import STOP, CalibrationTree, rounded
+from mbct.stats.divisions import pooled_blocks
 from mbct.stats.logodds import sigmoid
-from mbct.stats.pooling import pooled_blocks
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
-_MOST_BINS = 32
-"""Bins of the step: as many as a compact tree has leaves."""
+_MOST_BINS = 32  # Bins of the step: as many as a compact tree has leaves
 
 
 def monotone_tree(cells: Cells, trees: tuple[CalibrationTree, ...]) -> CalibrationTree | None:

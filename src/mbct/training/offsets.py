@@ -144,11 +144,9 @@ def grouped(values: FloatArray, amount: FloatArray, most: int) -> tuple[npt.NDAr
 _PASSES = 8
 _PASSES_ON_ALL = 2
 _VARIANCES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]) ** 2
-_PRIOR_VALUES = np.array([1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])
-"""Pseudo-counts of values with each spread."""
+_PRIOR_VALUES = np.array([1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])  # Pseudo-counts of values with each spread
 _EM_PASSES = 30
-_LARGEST_CHANGE = 2.0
-"""No pass moves a step by more than this."""
+_LARGEST_CHANGE = 2.0  # No pass moves a step by more than this
 
 
 class _OffsetsFit:

@@ -1,7 +1,7 @@
-"""From cells and a configuration to a frozen model with all that is known of it: the entry to the algorithm."""
+"""From cells and a configuration to a frozen model with all that is known of it, or to the gain of each feature."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,19 +9,20 @@ from mbct.model.bins import FeatureBins
 from mbct.model.bounds import BIN_SUMS, BinBounds, bounds_of_cells, bounds_of_tree
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.trace import FitTrace
-from mbct.stats.ranking import reorder_rate
+from mbct.stats.scores import reorder_rate
+from mbct.training.binned_rows import duplicates_in, split_cells
 from mbct.training.blocks import BlockOptions
+from mbct.training.boosting import best_ensembles
 from mbct.training.cells import Cells
 from mbct.training.default import Constraints, train_default
-from mbct.training.evidence import Gain
+from mbct.training.evidence import Gain, held_out_gain
 from mbct.training.options import BoostingOptions, Preset
 from mbct.training.paper.histogram import COUNT, LABEL, PRED
 from mbct.training.paper.levelwise import LevelSource
 from mbct.training.paper.trainer import PaperOptions, boost, boost_cells, boost_validated
 from mbct.validation import FloatArray
 
-_PAIRS_OF = 100_000
-"""Cells whose pairs tell the reorder rate."""
+_PAIRS_OF = 100_000  # Cells whose pairs tell the reorder rate
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,39 @@ def _total(source: LevelSource, n_codes: int) -> FloatArray:
     """Count, label and prediction of all rows: the sums over any one feature's codes."""
     total = source.level_sums([0])[0, :n_codes].sum(axis=0)
     return np.asarray(total[[COUNT, LABEL, PRED]], dtype=np.float64)
+
+
+QUICK = BoostingOptions(
+    max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000
+)
+"""Growth by a feature or two needs no more."""
+
+
+def feature_gains(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    n_threads: int,
+    seed: int = 0,
+    on_feature: Callable[[int], None] = lambda _: None,
+    block_options: BlockOptions | None = None,
+) -> list[Gain]:
+    """Gain of the score alone over the base, then of each other feature with the score over the score alone.
+
+    Cells must be in canonical order, which is a random one. All features are evaluated on the same folds.
+    """
+    options = replace(QUICK, seed=seed)
+    cells = cells.select(np.arange(min(len(cells), options.most_cells)))
+    duplicates = duplicates_in(cells)
+    cells = cells.per(duplicates.per_row)
+    rows = split_cells(
+        cells, ordered, (0,), options.n_folds, seed, atomic=not duplicates.uniform, block_options=block_options
+    )
+    alone = best_ensembles(rows, options, n_threads).best.held_out
+    found = [held_out_gain(rows, rows.log_odds, alone)]
+    on_feature(1)
+    for j in range(1, len(ordered)):
+        beside = replace(rows, usable=np.array([0, j]))
+        with_feature = best_ensembles(beside, options, n_threads).best.held_out
+        found.append(held_out_gain(rows, alone, with_feature))
+        on_feature(1)
+    return found

@@ -3,7 +3,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mbct.evaluation.metrics.segments import MISSING, read_segments, segment
+from mbct.evaluation.metrics.rows import MISSING, read_segments, segment
 
 
 def test_missing_values_are_a_segment_of_their_own():

@@ -13,10 +13,8 @@ from mbct.stats.logodds import EPSILON
 from mbct.training.joint import softmax
 from mbct.validation import FloatArray, at_least
 
-_RIDGE = 1e-9
-"""Pull of the diagonal to 1 in the mean loss: too small to see, it keeps separable labels from infinity."""
-_MATRIX_CLASSES = 16
-"""Classes up to which the K(K + 1) second derivatives squared are worth a matrix."""
+_RIDGE = 1e-9  # Pull of the diagonal to 1 in the mean loss: too small to see, it keeps separable labels from infinity
+_MATRIX_CLASSES = 16  # Classes up to which the K(K + 1) second derivatives squared are worth a matrix
 
 
 @dataclass(frozen=True)

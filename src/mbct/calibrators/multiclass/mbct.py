@@ -17,8 +17,8 @@ from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.file_check import read_bins, read_trees
 from mbct.model.masks import summed_steps
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.duplicates import Duplicates
 from mbct.stats.logodds import EPSILON, logit
+from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.blocks import CellParts, split_into_folds
@@ -43,18 +43,8 @@ class MulticlassCalibrator(ManyScores):
         :class:`~mbct.calibrators.mbct.MBCTCalibrator` to each class and scales their results to sum to one.
     classes : sequence or None, default=None
         Labels in the order of the score columns; None sorts them.
-    categorical : {"auto", "all"} or list of str or int, default="auto"
-        "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
-    max_trees : int or None, default=None
-        Most trees of an ensemble; None, here and below, takes the value of the preset "default".
-    learning_rate : float or None, default=None
-        Share of a leaf's value that is applied.
-    n_folds : int or None, default=None
-        Folds of held-out rows.
-    random_state : int, default=0
-        Seed; the same data and seed give the same model.
-    n_threads : int or None, default=None
-        None uses every processor; the model does not depend on it.
+    categorical, max_trees, learning_rate, n_folds, random_state, n_threads
+        As in :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
 
     Attributes
     ----------

@@ -128,8 +128,7 @@ class ScalingBinningCalibrator(ScoreCalibrator):
         return ScalingBinningMap(scaling.slope, scaling.intercept, edges, np.maximum.accumulate(values))
 
 
-_NEGLIGIBLE = 1e-12
-"""Posterior weight, relative to the best model's, below which a model is left out."""
+_NEGLIGIBLE = 1e-12  # Posterior weight, relative to the best model's, below which a model is left out
 
 
 class BBQCalibrator(ScoreCalibrator):

@@ -16,8 +16,7 @@ _MAX_STEPS = 200
 _RIDGE = 1e-12
 """Weight of the pull to the start, relative to the rows' weight: too small to see, it makes the optimum unique
 where labels are separable or features constant."""
-_DECREMENT = 1e-24
-"""Squared Newton decrement for each unit of weight at which the optimum counts as reached."""
+_DECREMENT = 1e-24  # Squared Newton decrement for each unit of weight at which the optimum counts as reached
 
 
 def fit_logistic(
@@ -145,8 +144,7 @@ class PlattCalibrator(ScoreCalibrator):
         return fit_platt(smoothed(counts) if self.smooth_targets else counts)
 
 
-_HOTTEST = 1000.0
-"""Largest temperature: a score that says nothing is flattened, yet keeps its ranking."""
+_HOTTEST = 1000.0  # Largest temperature: a score that says nothing is flattened, yet keeps its ranking
 
 
 @dataclass(frozen=True)

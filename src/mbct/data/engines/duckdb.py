@@ -18,8 +18,7 @@ from mbct.errors import DataError, StorageError
 from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
-_MOST_ENUM_VALUES = 5_000
-"""Larger vocabularies are joined: an enum type of 100,000 texts takes seconds to declare."""
+_MOST_ENUM_VALUES = 5_000  # Larger vocabularies are joined: an enum type of 100,000 texts takes seconds to declare
 _TABLE_PREFIX = "mbct_"
 _BATCH_ROWS = 500_000
 

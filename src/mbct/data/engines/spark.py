@@ -12,8 +12,7 @@ from mbct.data.expressions import total_sql, unpivot
 from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
-_QUANTILE_ACCURACY = 100_000
-"""The rank of an approximate quantile is off by at most one part in this many."""
+_QUANTILE_ACCURACY = 100_000  # The rank of an approximate quantile is off by at most one part in this many
 
 
 class SparkEngine:

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from mbct.evaluation.diagnostics.reliability import effective_share, total_p_values, wilson_interval
 from mbct.evaluation.metrics.evaluation import OTHER
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
-from mbct.evaluation.metrics.segments import Segmentation, read_segments
+from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows, read_segments
 from mbct.stats.divisions import Bins
 from mbct.stats.partition_error import field_error, prediction_ratio, relative_field_error
 from mbct.stats.testing import CORRECTIONS, holm

@@ -7,8 +7,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri, pdtr, pdtrc
 
 from mbct.errors import ParameterError
-from mbct.evaluation.metrics.rows import Rows, check_count, read_rows
-from mbct.evaluation.metrics.segments import read_one_column
+from mbct.evaluation.metrics.rows import Rows, check_count, read_one_column, read_rows
 from mbct.stats.divisions import equal_width, uniform_mass
 from mbct.validation import FloatArray
 

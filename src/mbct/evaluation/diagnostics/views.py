@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from mbct.errors import ParameterError
 from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_rows
-from mbct.evaluation.metrics.segments import Segmentation
+from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows
 from mbct.stats.divisions import uniform_mass
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.multi_view import closed_form_mvce
@@ -58,8 +57,7 @@ def compute_bins_curves(
     return tuple(curves)
 
 
-_FOLDED = float(np.sqrt(2.0 / np.pi))
-"""Mean of |Z| for a standard normal Z."""
+_FOLDED = float(np.sqrt(2.0 / np.pi))  # Mean of |Z| for a standard normal Z
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,20 @@ from mbct.errors import ParameterError
 from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
 from mbct.evaluation.metrics.multicalibration import ALL_ROWS, multicalibration_error
 from mbct.evaluation.metrics.resampling import IntervalOptions, Resampling, prepare
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
+from mbct.evaluation.metrics.results import Table
+from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_segments
 from mbct.evaluation.metrics.scores import grouped_area
-from mbct.evaluation.metrics.segments import Segmentation, read_segments
-from mbct.evaluation.metrics.table import Table
-from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
 from mbct.stats.divisions import uniform_mass
-from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, smooth_error, sweep_bins
+from mbct.stats.expected_error import (
+    brownian_range_tail,
+    cumulative_error,
+    cumulative_scale,
+    ece_of_atoms,
+    ece_of_bins,
+    in_sigmas,
+    smooth_error,
+    sweep_bins,
+)
 from mbct.stats.partition_error import (
     calibration_n,
     debiased_error,
@@ -28,8 +35,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
-from mbct.stats.ranking import auc_of_atoms
-from mbct.stats.scores import brier_of_rows, entropy_ratio
+from mbct.stats.scores import auc_of_atoms, brier_of_rows, entropy_ratio
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 

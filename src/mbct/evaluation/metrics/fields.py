@@ -9,10 +9,9 @@ from scipy.special import ndtr
 
 from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import BlockEstimate, Estimate, RelativeEstimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
-from mbct.evaluation.metrics.segments import read_one_column, read_segments
-from mbct.stats.cumulative_error import cumulative_scale, in_sigmas
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_one_column, read_segments
 from mbct.stats.divisions import Bins, uniform_mass
+from mbct.stats.expected_error import cumulative_scale, in_sigmas
 from mbct.stats.partition_error import calibration_n, field_error, prediction_ratio, relative_field_error
 
 NORMAL_NULL = "the predictions were right (normal law of Σ(y − p))"

@@ -7,8 +7,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.evaluation.metrics.resampling import NullOptions, Resampling, prepare
 from mbct.evaluation.metrics.results import MultiViewEstimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm
-from mbct.evaluation.metrics.segments import read_segments
+from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm, read_segments
 from mbct.progress import Advance, progress
 from mbct.stats.expected_error import ece_of_atoms
 from mbct.stats.multi_view import MultiViewError, bins_of_size, closed_form_mvce, monte_carlo_mvce, norm_over_views

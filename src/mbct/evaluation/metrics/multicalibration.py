@@ -10,9 +10,8 @@ import numpy as np
 from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate
-from mbct.evaluation.metrics.rows import Rows, check_choice, check_count
-from mbct.evaluation.metrics.segments import Segmentation, read_segments
-from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error_by_group, cumulative_scale, in_sigmas
+from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_segments
+from mbct.stats.expected_error import brownian_range_tail, cumulative_error_by_group, cumulative_scale, in_sigmas
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 

@@ -8,10 +8,15 @@ import numpy as np
 from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import BrierEstimate, Estimate
-from mbct.evaluation.metrics.rows import Rows
-from mbct.evaluation.metrics.segments import read_one_column
-from mbct.stats.ranking import auc_by_group, auc_of_atoms
-from mbct.stats.scores import brier_decomposition, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
+from mbct.evaluation.metrics.rows import Rows, read_one_column
+from mbct.stats.scores import (
+    auc_by_group,
+    auc_of_atoms,
+    brier_decomposition,
+    brier_of_rows,
+    log_loss_of_rows,
+    normalised_entropy_of_rows,
+)
 
 
 def log_loss(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:

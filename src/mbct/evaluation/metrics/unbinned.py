@@ -5,8 +5,7 @@ from typing import Any, Unpack
 from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScaledEstimate
 from mbct.evaluation.metrics.rows import check_norm
-from mbct.stats.cumulative_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas
-from mbct.stats.expected_error import smooth_error
+from mbct.stats.expected_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas, smooth_error
 from mbct.stats.partition_error import true_calibration_error
 from mbct.validation import as_probabilities, as_weights, same_length
 

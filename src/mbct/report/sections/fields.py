@@ -17,8 +17,7 @@ from mbct.stats.partition_error import field_error, relative_field_error
 
 MOST_VALUES = 10
 MOST_CHARTS = 6
-_LINE = 30
-"""Height of a segment's line in pixels: two marks one above the other."""
+_LINE = 30  # Height of a segment's line in pixels: two marks one above the other
 
 
 @dataclass(frozen=True)

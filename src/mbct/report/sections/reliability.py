@@ -10,8 +10,7 @@ from mbct.report.page import Section
 from mbct.report.scored import Scored
 
 N_BINS = 15
-_AXIS_WIDTH = 52
-"""Room for the labels of the vertical axes, so that both charts share their left edge."""
+_AXIS_WIDTH = 52  # Room for the labels of the vertical axes, so that both charts share their left edge
 
 
 def compute(scored: Scored) -> tuple[ReliabilityCurve, ...]:

@@ -12,10 +12,8 @@ from mbct.report.charts import MUTED, STATES, altair, data, figure, state_scale,
 from mbct.report.page import Section
 from mbct.report.scored import Scored
 
-_UNITS = ((45, "day", "D"), (400, "week", "W"), (1800, "month", "M"))
-"""Longest span in days of each unit; years beyond."""
-_MOST_NUMBERS = 60
-"""Whole numbers are periods themselves up to so many; more are cut into stretches."""
+_UNITS = ((45, "day", "D"), (400, "week", "W"), (1800, "month", "M"))  # Longest span in days of each unit; years beyond
+_MOST_NUMBERS = 60  # Whole numbers are periods themselves up to so many; more are cut into stretches
 
 
 @dataclass(frozen=True)

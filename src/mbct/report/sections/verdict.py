@@ -19,8 +19,7 @@ from mbct.report.sections.fields import FieldComparison
 
 Outcome = Literal["better", "mixed", "worse", "unsure", "identity", "suspicious"]
 BIAS = "overall bias"
-_NEAR = 0.05
-"""Relative error that is called near."""
+_NEAR = 0.05  # Relative error that is called near
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from mbct.report.scored import Scored
 
 MOST_FEATURES = 12
 _CHANCE = "chance"
-_TICK = "M-0.14,-1L0.14,-1L0.14,1L-0.14,1Z"
-"""A thin upright bar, as a path."""
+_TICK = "M-0.14,-1L0.14,-1L0.14,1L-0.14,1Z"  # A thin upright bar, as a path
 
 
 @dataclass(frozen=True)

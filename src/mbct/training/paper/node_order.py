@@ -19,12 +19,9 @@ from mbct.validation import FloatArray
 
 _SEGMENT = 1 << 17
 """Cells of one node that one thread takes at a time. Fixed, so that sums never depend on the number of threads."""
-_CELLS_A_CODE = 16
-"""A segment has at least so many cells for each code, as each has a histogram of its own."""
-_WORTH_THREADS = 100_000
-"""Cells from which on work is shared out."""
-_WORD = 8
-"""Bytes: codes are moved by words."""
+_CELLS_A_CODE = 16  # A segment has at least so many cells for each code, as each has a histogram of its own
+_WORTH_THREADS = 100_000  # Cells from which on work is shared out
+_WORD = 8  # Bytes: codes are moved by words
 
 Positions = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

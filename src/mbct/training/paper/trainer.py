@@ -16,8 +16,7 @@ from mbct.training.paper.levelwise import GrownSplit, LevelSource, PaperGrowth, 
 from mbct.training.paper.losses import RowLossEvaluator, row_loss
 from mbct.validation import FloatArray
 
-_VALIDATION_FOLDS = 5
-"""One of five stretches of blocks is held out."""
+_VALIDATION_FOLDS = 5  # One of five stretches of blocks is held out
 
 
 @dataclass(frozen=True)
