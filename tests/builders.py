@@ -215,11 +215,11 @@ def wide_model(
     score = NumberBins("score", tuple(np.linspace(0.005, 0.995, 127).round(4).tolist()))
     bins = FeatureBins((score, *numbers, CategoryBins("site", values), CategoryBins("os", ("a", "b", "c"))))
     return CalibrationEnsemble(
-        "score", link, bins, tuple(_binary_tree(rng, bins, link, n_leaves) for _ in range(n_trees))
+        "score", link, bins, tuple(binary_tree(rng, bins, link, n_leaves) for _ in range(n_trees))
     )
 
 
-def _binary_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, n_leaves: int) -> CalibrationTree:
+def binary_tree(rng: np.random.Generator, bins: FeatureBins, link: Link, n_leaves: int) -> CalibrationTree:
     """Growth without data, level by level: each leaf is cut in two, an unseen code joins the larger part."""
     feature, start, tables, filled = [-1], [0], [], 0
     allowed = [[np.arange(n) for n in bins.n_codes]]
@@ -296,7 +296,7 @@ def table_tree(
     return CalibrationTree(
         np.array(feature, np.int32),
         np.array(start, np.int64),
-        np.concatenate(tables).astype(np.int32),
+        np.concatenate([np.empty(0), *tables]).astype(np.int32),
         step.round(6),
         count,
         label,
@@ -318,5 +318,5 @@ def table_model(
     for t in range(n_tables):
         features = tuple(map(int, rng.permutation(len(bins))[: (2, 3, 2, 1)[t % 4]]))
         trees.append(table_tree(rng, bins, features, link, n_groups))
-    trees += [_binary_tree(rng, bins, link, 32) for _ in range(n_binary)]
+    trees += [binary_tree(rng, bins, link, 32) for _ in range(n_binary)]
     return CalibrationEnsemble("score", link, bins, tuple(trees))

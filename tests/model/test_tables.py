@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_bins, table_model, table_tree, wide_model
+from builders import binary_tree, random_bins, table_model, table_tree, wide_model
+from mbct.model.bins import FeatureBins
 from mbct.model.compiled import WalkedTrees
 from mbct.model.masks import LeafMasks
 from mbct.model.tables import TableSteps, table_of, table_steps
@@ -17,13 +18,13 @@ def random_codes(bins, seed, n_rows=400):
 
 
 def looked_up(table, codes):
-    """The chain of look-ups as the class describes it."""
-    base = 0
-    for feature, classes, links in zip(table.features, table.classes, table.links, strict=False):
-        base = links[base + classes[codes[feature]]]
-        if base < 0:
-            return table.stops[~base]
-    return table.stops[base + table.classes[-1][codes[table.features[-1]]]]
+    """The place in the array as the class describes it."""
+    place = 0
+    for d, (feature, classes, n) in enumerate(zip(table.features, table.classes, table.n_classes, strict=True)):
+        if d == 2 and table.pairs is not None:
+            place = table.pairs[place]
+        place = place * n + classes[codes[feature]]
+    return table.stops[place]
 
 
 @settings(max_examples=60, deadline=None)
@@ -55,7 +56,30 @@ def test_models_of_tables_and_of_binary_trees_between_them(link):
 def test_other_trees_are_no_tables():
     model = wide_model(1, n_trees=3, n_values=50)
     n_codes = model.bins.n_codes
-    assert not any(table_of(tree, n_codes) for tree in model.trees)
+    assert any(table_of(tree, n_codes) is None for tree in model.trees)
     rng = np.random.default_rng(1)
     assert table_of(table_tree(rng, model.bins, (1,)), n_codes).features == (1,)
     assert table_of(table_tree(rng, model.bins, (0, 1, 2, 3)), n_codes) is None
+    assert table_of(table_tree(rng, model.bins, ()), n_codes) is None
+
+
+def test_binary_trees_over_few_features_are_tables_too():
+    model = table_model(3, n_tables=0)
+    rng = np.random.default_rng(3)
+    few = FeatureBins((*model.bins.features[:2], model.bins[3]))
+    codes = random_codes(few, 1, 3000)
+    for tree in (binary_tree(rng, few, "odds", 100) for _ in range(3)):
+        table = table_of(tree, few.n_codes)
+        assert table is not None
+        assert [looked_up(table, row) for row in codes] == tree.apply(codes).tolist()
+
+
+def test_pairs_that_end_alike_are_stored_once():
+    rng = np.random.default_rng(5)
+    model = table_model(5, n_tables=0)
+    tree = table_tree(rng, model.bins, (3, 4, 1), n_groups=60)
+    table = table_of(tree, model.bins.n_codes)
+    assert table.pairs is not None
+    assert len(table.stops) + len(table.pairs) < np.prod(table.n_classes) / 2
+    codes = random_codes(model.bins, 2, 3000)
+    assert [looked_up(table, row) for row in codes] == tree.apply(codes).tolist()

@@ -24,7 +24,7 @@ class RowSteps(NamedTuple):
     steps: FloatArray
     plan: npt.NDArray[np.int64]
     classes: IntArray
-    links: IntArray
+    pairs: IntArray
     values: FloatArray
     product: bool
 
@@ -42,7 +42,7 @@ def row_steps(model: "CalibrationEnsemble") -> RowSteps | None:
     joined = table_steps([tree for tree, _ in tabular], [table for _, table in tabular], product=product)
     plan = joined.plan
     plan[:, MOST_FEATURES:-1] -= code_offsets(n_codes)[plan[:, :MOST_FEATURES]]
-    return RowSteps(masks.words, masks.steps, plan, joined.classes, joined.links, joined.values, product)
+    return RowSteps(masks.words, masks.steps, plan, joined.classes, joined.pairs, joined.values, product)
 
 
 @kernel
@@ -53,10 +53,10 @@ def calibrate_row(
     steps: FloatArray,
     plan: npt.NDArray[np.int64],
     classes: IntArray,
-    links: IntArray,
+    pairs: IntArray,
     values: FloatArray,
     product: bool,
 ) -> float:
     """Calibrated probability of one row, given its codes counted on from feature to feature."""
-    total = table_step_of_row(rows, 1.0 if product else 0.0, plan, classes, links, values, product)
+    total = table_step_of_row(rows, 1.0 if product else 0.0, plan, classes, pairs, values, product)
     return moved(score, step_of_row(rows, total, words, steps, product), product)
