@@ -98,11 +98,18 @@ def test_pud_strips_hold_every_part(calibrator: MBCTCalibrator) -> None:
 
 
 def test_tree_shows_a_box_for_each_node(calibrator: MBCTCalibrator) -> None:
-    display = TreeDisplay.from_estimator(calibrator, max_depth=None)
+    display = TreeDisplay.from_estimator(calibrator, max_leaves=None)
     boxes = [text for text in display.ax_.texts if "rows" in text.get_text()]
     assert len(boxes) == calibrator.model_.trees[0].n_nodes
     short = TreeDisplay.from_estimator(calibrator.model_, max_depth=1)
     assert any("…" in text.get_text() for text in short.ax_.texts)
+    largest = TreeDisplay.from_estimator(calibrator, max_leaves=2)
+    outline = largest.outline
+    steps = sorted((node.multiplier for node in outline.nodes if node.is_leaf), key=lambda k: -abs(np.log(k)))
+    drawn = [text.get_text() for text in largest.ax_.texts if "rows" in text.get_text()]
+    assert all(any(text.startswith(f"× {k:.4g} ") for text in drawn) for k in steps[:2])
+    assert len(drawn) < outline.root.number + len(outline.nodes)
+    assert f"the 2 largest of {len(steps)} steps" in largest.ax_.get_title(loc="left")
     with pytest.raises(ParameterError, match="it has no trees"):
         TreeDisplay.from_estimator(PlattCalibrator("p").fit(X, DATA.y))
 

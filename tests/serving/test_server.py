@@ -209,7 +209,7 @@ def test_a_token_guards_all_but_health_page_and_schema(start_service, model_file
     token = "a-long-enough-token"
     service = start_service(repr(str(model_file)), token=token)
     with httpx.Client(base_url=service.url) as client:
-        for path in ("/healthz", "/readyz", "/", "/openapi.json"):
+        for path in ("/healthz", "/readyz", "/", "/docs", "/openapi.json"):
             assert client.get(path).status_code == 200
         for path in ("/v1/model", "/v1/rules", "/metrics", "/v1/live"):
             for header in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {token}"}):

@@ -1,5 +1,6 @@
-"""A calibration tree drawn as boxes: rows, multiplier and bound of every node."""
+"""A calibration tree drawn as boxes: rows, multiplier and bound of its nodes, down to the largest steps."""
 
+import math
 from typing import Any, Self
 
 from mbct.errors import ParameterError
@@ -18,6 +19,8 @@ class TreeDisplay:
     ----------
     outline : TreeOutline
         Computed result.
+    max_leaves : int or None, default=10
+        Leaves that are drawn, those with the largest steps, and the nodes on the way to them; None draws all.
     max_depth : int or None, default=None
         Splits down to which nodes are drawn; None draws all.
 
@@ -27,12 +30,21 @@ class TreeDisplay:
         What was drawn on, after :meth:`plot`.
     """
 
-    def __init__(self, outline: TreeOutline, *, max_depth: int | None = None):
+    def __init__(self, outline: TreeOutline, *, max_leaves: int | None = 10, max_depth: int | None = None):
         self.outline = outline
+        self.max_leaves = max_leaves
         self.max_depth = max_depth
 
     @classmethod
-    def from_estimator(cls, calibrator: Any, *, tree: int = 0, max_depth: int | None = 3, ax: Any = None) -> Self:
+    def from_estimator(
+        cls,
+        calibrator: Any,
+        *,
+        tree: int = 0,
+        max_leaves: int | None = 10,
+        max_depth: int | None = None,
+        ax: Any = None,
+    ) -> Self:
         """Draw a tree of a fitted MBCT calibrator.
 
         Parameters
@@ -41,7 +53,9 @@ class TreeDisplay:
             A fitted calibrator, or its ensemble.
         tree : int, default=0
             Number of the tree, from 0.
-        max_depth : int or None, default=3
+        max_leaves : int or None, default=10
+            Leaves that are drawn, those with the largest steps; None draws all.
+        max_depth : int or None, default=None
             Splits down to which nodes are drawn; None draws all.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a new figure.
@@ -50,7 +64,7 @@ class TreeDisplay:
         if not isinstance(model, CalibrationEnsemble):
             raise ParameterError(f"a fitted MBCTCalibrator is needed, got {type(calibrator).__name__}: it has no trees")
         outline = outline_tree(model, getattr(calibrator, "trace_", None), tree=tree)
-        return cls(outline, max_depth=max_depth).plot(ax)
+        return cls(outline, max_leaves=max_leaves, max_depth=max_depth).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``; None makes a new figure."""
@@ -63,14 +77,17 @@ class TreeDisplay:
                 self._draw(ax, node, place)
         ax.set(xlim=(-0.04, depth), ylim=(lines - 0.35, -0.9))
         ax.set_axis_off()
-        title = f"tree {self.outline.tree + 1} of {self.outline.n_trees}"
-        ax.set_title(f"{title}: multipliers of the {self.outline.applies_to}", loc="left", fontsize=10)
+        title = f"tree {self.outline.tree + 1} of {self.outline.n_trees}: multipliers of the {self.outline.applies_to}"
+        n_leaves = sum(node.is_leaf for node in self.outline.nodes)
+        if self.max_leaves is not None and n_leaves > self.max_leaves:
+            title += f", the {self.max_leaves} largest of {n_leaves} steps"
+        ax.set_title(title, loc="left", fontsize=10)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
     def _places(self) -> dict[int, tuple[float, float]]:
         """Column and line of every node shown: leaves one below the other, parents in the middle of their children."""
-        nodes = self.outline.nodes
+        nodes, drawn = self.outline.nodes, self._largest()
         place: dict[int, tuple[float, float]] = {}
         line = 0.0
 
@@ -81,7 +98,7 @@ class TreeDisplay:
             if node.is_leaf or deepest:
                 y, line = line, line + 1.0
             else:
-                below = [settle(child) for child in node.children]
+                below = [settle(child) for child in node.children if child in drawn]
                 y = (below[0] + below[-1]) / 2.0
             place[number] = (float(node.depth), y)
             return y
@@ -89,11 +106,22 @@ class TreeDisplay:
         settle(0)
         return place
 
+    def _largest(self) -> set[int]:
+        """The leaves whose multiplier is furthest from 1, up to ``max_leaves`` of them, and all nodes above them."""
+        nodes = self.outline.nodes
+        leaves = [node for node in nodes if node.is_leaf]
+        leaves.sort(key=lambda node: -abs(math.log(max(node.multiplier, 1e-300))))
+        drawn = {node.number for node in leaves[: self.max_leaves]}
+        for node in reversed(nodes):  # parents come before their children
+            if node.number in drawn and node.parent >= 0:
+                drawn.add(node.parent)
+        return drawn
+
     def _draw(self, ax: Any, node: TreeNode, place: dict[int, tuple[float, float]]) -> None:
         x, y = place[node.number]
         colour = AFTER if node.multiplier > 1.0005 else BEFORE if node.multiplier < 0.9995 else NEUTRAL
         text = f"× {node.multiplier:.4g}   {node.rows:,.0f} rows\nrate {node.label_rate:.4g} ± {node.bound:.2g}"
-        hidden = not node.is_leaf and not any(child in place for child in node.children)
+        hidden = any(child not in place for child in node.children)
         ax.annotate(
             f"{text} …" if hidden else text,
             (x, y),

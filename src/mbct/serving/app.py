@@ -78,6 +78,7 @@ class Service:
             "/readyz": ("GET", self._ready),
             "/metrics": ("GET", self._metrics_text),
             "/openapi.json": ("GET", self._openapi),
+            "/docs": ("GET", self._page),
             "/": ("GET", self._page),
         }
 
@@ -114,7 +115,7 @@ class Service:
         """The handler of a request that may pass."""
         if route is None:
             routes = len(self._routes)
-            raise Problem(404, "Not Found", f"there is nothing here; see /openapi.json for the {routes} routes")
+            raise Problem(404, "Not Found", f"there is nothing here; see /docs for the {routes} routes")
         method, handler = route
         if self._token is not None and request.path not in OPEN_ROUTES:
             request.require_token(self._token)
@@ -232,8 +233,8 @@ class Service:
         described = document(self._watcher.current, self._options.limits, token=self._token is not None)
         return Reply(msgspec.json.encode(described))
 
-    async def _page(self, _: Request) -> Reply:
-        body, headers = page()
+    async def _page(self, request: Request) -> Reply:
+        body, headers = page("docs.html" if request.path == "/docs" else "page.html")
         return Reply(body, b"text/html; charset=utf-8", headers=headers)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:

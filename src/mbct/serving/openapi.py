@@ -7,7 +7,7 @@ from mbct.model.bins import Feature, NumberBins
 from mbct.serving.loaded_model import LoadedModel
 from mbct.serving.options import Limits
 
-OPEN_ROUTES = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
+OPEN_ROUTES = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Routes that need no token."""
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 
@@ -52,6 +52,7 @@ def _paths() -> dict[str, dict[str, Any]]:
         "/readyz": ("Whether it can score", "ready", _json("Readiness")),
         "/metrics": ("Prometheus metrics", "metrics", texts),
         "/openapi.json": ("This document", "openapi", anything),
+        "/docs": ("A page that shows this document", "docs", pages),
         "/": ("A page to try rows", "page", pages),
     }
     paths: dict[str, dict[str, Any]] = {}
@@ -143,8 +144,9 @@ def _row_schemas(loaded: LoadedModel | None, limits: Limits) -> tuple[dict[str, 
 
 def _value_schema(feature: Feature, limits: Limits) -> dict[str, Any]:
     if isinstance(feature, NumberBins):
-        return {"type": ["number", "null"]}
-    return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length}
+        return {"type": ["number", "null"], "examples": list(feature.edges[len(feature.edges) // 2 :][:1] or (None,))}
+    known = list(feature.values[:1]) or [None]
+    return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length, "examples": known}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
