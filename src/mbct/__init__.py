@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names below
     from mbct.calibrators.classifier import CalibratedClassifier as CalibratedClassifier
     from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
     from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
+    from mbct.calibrators.online import OnlineCalibrator as OnlineCalibrator
     from mbct.calibrators.persistence import load_model as load_model
     from mbct.errors import MBCTWarning as MBCTWarning
     from mbct.evaluation.compare import compare as compare
@@ -40,6 +41,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "MBCTCalibrator": "mbct.calibrators.mbct",
         "MBCTWarning": "mbct.errors",
         "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
+        "OnlineCalibrator": "mbct.calibrators.online",
         "calibrators": "mbct.calibrators",
         "compare": "mbct.evaluation.compare",
         "data": "mbct.data",

@@ -476,3 +476,33 @@ def test_no_damage_to_an_arrow_stream_breaks_the_service(client, service, data):
 def test_after_all_this_the_service_never_failed_inside(service, client):
     assert not any('status="5' in key for key in metric(client, "mbct_requests_total"))
     assert "error" not in service.log.lower().replace("uvicorn.error", "")
+
+
+def test_alarms_and_the_online_layer_over_http(start_service, model_file, tmp_path, service):
+    running = start_service(
+        repr(str(model_file)), feedback=f"FeedbackOptions(folder=Path({str(tmp_path / 'journal')!r}), online=True)"
+    )
+    with httpx.Client(base_url=running.url, timeout=20) as one:
+        answer = one.get("/v1/alarms").json()
+        assert answer == {"alarms": [], "past": [], "level": 0.01, "tolerance": 0.02}
+        _, rows = rows_of(service.model, 5)
+        one.post("/v1/score", json={"rows": rows, "ids": list("abcde")})
+        one.post("/v1/outcome", json={"outcomes": [{"id": i, "label": 1} for i in "abcde"]})
+        layer = one.get("/v1/online").json()
+        assert layer["enabled"]
+        assert layer["model"] == one.get("/v1/model").json()["model"]
+        assert (layer["intercept"], layer["slope"]) == (0.0, 1.0)
+        assert post(one, '{"enabled": 1}', path="/v1/online/switch").status_code == 422
+        assert post(one, "{}", kind="text/plain", path="/v1/online/switch").status_code == 415
+        assert not one.post("/v1/online/switch", json={"enabled": False}).json()["enabled"]
+        assert metric(one, "mbct_online_enabled")["mbct_online_enabled"] == 0
+        assert metric(one, "mbct_alarms_active")["mbct_alarms_active"] == 0
+    running.kill()
+    running.start(feedback=f"FeedbackOptions(folder=Path({str(tmp_path / 'journal')!r}), online=True)")
+    with httpx.Client(base_url=running.url, timeout=20) as one:
+        assert not one.get("/v1/online").json()["enabled"]
+
+
+def test_the_online_layer_needs_its_option(client):
+    assert client.post("/v1/online/switch", json={"enabled": True}).status_code == 409
+    assert not client.get("/v1/online").json()["enabled"]

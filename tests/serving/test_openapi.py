@@ -43,7 +43,7 @@ def test_every_answer_is_as_described(api, valid):
                 case.validate_response(answer)
 
         check()
-    assert tested == (ROUTES if valid else {"/v1/score", "/v1/explain", "/v1/outcome"})
+    assert tested == (ROUTES if valid else {"/v1/score", "/v1/explain", "/v1/outcome", "/v1/online/switch"})
 
 
 def test_the_document_names_the_columns_of_the_model(service):

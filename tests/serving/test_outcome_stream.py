@@ -93,3 +93,40 @@ def test_a_clock_set_back_loses_nothing():
     clock.now = NOON + 7200
     loop.live()
     assert loop.stream.monitor.to_dict()["evidence"]["information"][0] == pytest.approx(3000 * 0.125, rel=0.05)
+
+
+def served(loop, clock, n_minutes, factor, version, seed):
+    """Traffic through the online layer; the mean of answers over outcomes of the last minute."""
+    rng, model = np.random.default_rng(seed), random_model(1)
+    for minute in range(n_minutes):
+        ids = [f"{version}-{seed}-{minute}-{i}" for i in range(1000)]
+        q = rng.choice([0.1, 0.2], 1000)
+        codes = np.zeros((1000, len(model.bins)), model.bins.code_type)
+        scored = loop.adjusted(version, model.bins, ScoredBatch(q, q, codes, {}))
+        loop.remember(model.bins, ids, scored, version)
+        label = (rng.random(1000) < q * factor).astype(int).tolist()
+        loop.join(list(zip(ids, label, strict=True)))
+        clock.now += 60.0
+    return float(scored.calibrated.sum() / (q * factor).sum())
+
+
+def test_the_online_layer_mends_answers_belongs_to_one_version_and_survives_a_restart(tmp_path):
+    clock = Clock()
+    options = FeedbackOptions(folder=tmp_path, online=True)
+    loop = FeedbackLoop(options, clock=clock)
+    assert served(loop, clock, 1, 1.5, "a", 0) == pytest.approx(1 / 1.5, abs=0.02)
+    assert served(loop, clock, 20, 1.5, "a", 1) == pytest.approx(1.0, abs=0.05)
+    loop.checkpoint()()
+    assert served(loop, clock, 2, 1.5, "a", 2) == pytest.approx(1.0, abs=0.05)
+    state = loop.stream.state()
+    loop.close()
+    again = FeedbackLoop(options, clock=clock)
+    assert again.stream.state() == state
+    # A new version is answered as it is, and its own layer begins with its first outcome.
+    assert served(again, clock, 1, 1.0, "b", 3) == pytest.approx(1.0, abs=1e-9)
+    served(again, clock, 1, 1.0, "b", 4)
+    assert again.stream.layer_model == "b"
+    assert abs(again.stream.layer.shift.intercept) < 0.1
+    again.stream.layer.enabled = False
+    assert served(again, clock, 1, 1.3, "b", 5) == pytest.approx(1 / 1.3)
+    again.close()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
     from mbct.calibrators.multiclass.dirichlet import DirichletCalibrator as DirichletCalibrator
     from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
+    from mbct.calibrators.online import OnlineCalibrator as OnlineCalibrator
+    from mbct.calibrators.prevalence import estimate_prevalence as estimate_prevalence
+    from mbct.calibrators.prevalence import shift_prevalence as shift_prevalence
     from mbct.calibrators.registry import available as available
     from mbct.calibrators.registry import calibrator_class as calibrator_class
     from mbct.calibrators.registry import make as make
@@ -40,6 +43,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         **{attribute: module for module, attribute in METHODS.values()},
         "CalibratedClassifier": "mbct.calibrators.classifier",
         "Calibrator": "mbct.calibrators.base",
+        "OnlineCalibrator": "mbct.calibrators.online",
+        **dict.fromkeys(("estimate_prevalence", "shift_prevalence"), "mbct.calibrators.prevalence"),
         **dict.fromkeys(("available", "calibrator_class", "make"), "mbct.calibrators.registry"),
     },
 )

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.calibrators.mbct_parameters import MBCTParameters
+from mbct.calibrators.prevalence import shift_prevalence
 from mbct.calibrators.suspicions import suspicions, unseen_values, warn
 from mbct.data.blocks import BlockSize
 from mbct.data.checks import find_dependence
@@ -231,15 +232,17 @@ class MBCTCalibrator(MBCTParameters):
         return self
 
     @overload
-    def calibrate(self, X: Any, *, y_prob: Any = None, return_bounds: Literal[False] = False) -> FloatArray: ...
+    def calibrate(
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: Literal[False] = False
+    ) -> FloatArray: ...
 
     @overload
     def calibrate(
-        self, X: Any, *, y_prob: Any = None, return_bounds: Literal[True]
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: Literal[True]
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
     def calibrate(
-        self, X: Any, *, y_prob: Any = None, return_bounds: bool = False
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
         """Calibrated probability of the positive class, with ``return_bounds`` also lower and upper ends.
 
@@ -247,6 +250,9 @@ class MBCTCalibrator(MBCTParameters):
         ----------
         X, y_prob : as in :meth:`fit`
             Rows with the columns of the fit, others are ignored; and the prediction, where it is no column of ``X``.
+        prevalence : float or None, default=None
+            Label rate of these rows, where it is known to differ from :attr:`prevalence_` and rows of each class look
+            as they did (prior shift): odds are multiplied by the ratio of the two rates' odds.
         return_bounds : bool, default=False
             Whether to return both ends of Theorem 1's interval of each row's bin too: the true rates of all bins lie
             between the means of their ends with probability 1 − ``alpha``. The bins are the leaves of the tree that
@@ -255,10 +261,20 @@ class MBCTCalibrator(MBCTParameters):
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
         calibrated = self.calibrate_columns(columns, scores)
-        if not return_bounds:
-            return calibrated
-        node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
-        return calibrated, *self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_sampling_rate)
+        found = [calibrated]
+        if return_bounds:
+            node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
+            found += self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_sampling_rate)
+        if prevalence is not None:
+            found = [shift_prevalence(values, self.prevalence_, prevalence) for values in found]
+        return (found[0], found[1], found[2]) if return_bounds else found[0]
+
+    @property
+    def prevalence_(self) -> float:
+        """Label rate of the rows of the fit; where negatives were sampled, of the population."""
+        check_is_fitted(self)
+        count, label = float(self.bounds_.count[0]), float(self.bounds_.label[0])  # node 0 is the root
+        return label / (label + (count - label) / self.negative_sampling_rate)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""

@@ -18,6 +18,7 @@ EXAMPLES = (
     "mbct serve model.json --workers 4",
     "mbct serve cells",
     "mbct serve model.json --journal feedback --store cells --fsync always",
+    "mbct serve cells --journal feedback --store cells --segment site --online",
     "MBCT_TOKEN=$(cat token) mbct serve model.json --host 0.0.0.0 --port 9000",
 )
 
@@ -40,6 +41,7 @@ EXAMPLES = (
     help="When the journal is forced to the disk: before each answer, once a second, or by the system.",
 )
 @click.option("--segment", metavar="FEATURE", help="Feature by whose values live metrics are kept.")
+@click.option("--online", is_flag=True, help="Recalibrate from outcomes between retrains; see /v1/online.")
 @click.option("--allow-other-columns", is_flag=True, help="Swap in models that need columns the present one lacks.")
 def serve(
     model: str,
@@ -53,6 +55,7 @@ def serve(
     store: str | None,
     fsync: "FsyncPolicy",
     segment: str | None,
+    online: bool,
     allow_other_columns: bool,
 ) -> None:
     """Score over HTTP; the model is swapped live.
@@ -64,7 +67,8 @@ def serve(
     from mbct.serving import serve as serve_model
     from mbct.serving.options import FeedbackOptions
 
-    feedback = FeedbackOptions(folder=Path(journal) if journal else None, segment=segment, fsync=fsync)
+    folder = Path(journal) if journal else None
+    feedback = FeedbackOptions(folder=folder, segment=segment, online=online, fsync=fsync)
     token = os.environ.get("MBCT_TOKEN") or None
     options = ServiceOptions(
         host=host,

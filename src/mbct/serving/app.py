@@ -54,6 +54,12 @@ class OutcomeRequest(msgspec.Struct):
     outcomes: list[Outcome]
 
 
+class OnlineSwitch(msgspec.Struct):
+    """Whether the online layer is applied."""
+
+    enabled: bool
+
+
 class Service:
     """The application. It owns nothing that a restart would miss: model, journal and options come from outside."""
 
@@ -64,6 +70,7 @@ class Service:
         self._token = None if options.token is None else options.token.encode()
         self.scoring = Scoring(watcher, feedback, options, metrics)
         self._decode_outcomes = msgspec.json.Decoder(OutcomeRequest)
+        self._decode_switch = msgspec.json.Decoder(OnlineSwitch)
         self._deadlines = Deadlines(options.limits.body_seconds)
         self._routes: dict[str, tuple[str, Handler]] = {
             PATH: ("POST", self._score),
@@ -74,6 +81,8 @@ class Service:
             "/v1/rules.txt": ("GET", self._rules_text),
             "/v1/live": ("GET", self._live),
             "/v1/alarms": ("GET", self._alarms),
+            "/v1/online": ("GET", self._online),
+            "/v1/online/switch": ("POST", self._switch_online),
             "/healthz": ("GET", self._health),
             "/readyz": ("GET", self._ready),
             "/metrics": ("GET", self._metrics_text),
@@ -208,6 +217,32 @@ class Service:
         }
         return Reply(msgspec.json.encode(answer))
 
+    async def _online(self, _: Request) -> Reply:
+        stream = self._feedback.stream
+        shift = stream.layer.shift
+        answer = {
+            "enabled": self._options.feedback.online and stream.layer.enabled,
+            "model": stream.layer_model,
+            "centre": shift.centre,
+            "intercept": shift.intercept,
+            "slope": shift.slope,
+            "offsets": stream.layer.offsets,
+            "max_shift": shift.max_shift,
+        }
+        return Reply(msgspec.json.encode(answer))
+
+    async def _switch_online(self, request: Request) -> Reply:
+        body = await request.body()
+        if not self._options.feedback.online:
+            raise Problem(409, "Conflict", "the service was started without the online layer: use --online")
+        if request.content_type() != JSON:
+            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
+        self._feedback.stream.layer.enabled = decode(self._decode_switch, body).enabled
+        if (save := self._feedback.checkpoint()) is not None:
+            await asyncio.to_thread(save)
+        log.info("the online layer is switched %s", "on" if self._feedback.stream.layer.enabled else "off")
+        return await self._online(request)
+
     async def _health(self, _: Request) -> Reply:
         return Reply(b'{"status":"alive"}')
 
@@ -284,6 +319,9 @@ def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop
     loaded = [((("version", model.version),), model.loaded_at)] if model else []
     segments = [((("window", m.window), ("segment", m.segment)), m) for m in live]
     stream = feedback.stream
+    layer = stream.layer
+    online = model is not None and model.version == stream.layer_model and layer.enabled
+    offsets = [((("segment", name),), offset) for name, offset in layer.offsets.items()] if online else []
     alarms = [((("kind", a.kind), ("name", a.name), ("direction", a.direction)), a) for a in stream.alarms]
     return "".join(
         [
@@ -296,6 +334,10 @@ def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop
             family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in segments]),
             family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in segments]),
             family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in segments]),
+            single("mbct_online_enabled", "gauge", "Whether the online layer moves answers.", int(online)),
+            single("mbct_online_intercept", "gauge", "Its intercept.", layer.shift.intercept if online else 0.0),
+            single("mbct_online_slope", "gauge", "Its slope.", layer.shift.slope if online else 1.0),
+            family("mbct_online_offset", "gauge", "What it adds to the log-odds of a segment.", offsets),
             single("mbct_alarms_active", "gauge", "Calibration alarms that are on.", len(alarms)),
             single("mbct_alarms_total", "counter", "Calibration alarms raised.", stream.raised),
             family("mbct_alarm_ratio", "gauge", "Observed over predicted.", [(p, a.ratio) for p, a in alarms]),

@@ -23,6 +23,8 @@ class ScoredBatch(NamedTuple):
     codes: CodeMatrix
     unseen: Counter[str]
     """Number of unseen values of each feature that has any."""
+    frozen: FloatArray | None = None
+    """What the model itself said, where the online layer has moved it."""
 
 
 class BatchScorer:

@@ -68,14 +68,26 @@ class FeedbackLoop:
             self._journal = Journal(options.folder, options, clock)
             self._restore(self._journal)
 
-    def remember(self, bins: FeatureBins, ids: Sequence[str], scored: ScoredBatch) -> None:
+    def adjusted(self, model: str, bins: FeatureBins, scored: ScoredBatch) -> ScoredBatch:
+        """A scored batch after the online layer; may run in a thread."""
+        if not self._options.online:
+            return scored
+        moved = self.stream.adjusted(model, scored.calibrated, _segments(bins, scored, self._options.segment))
+        return scored if moved is None else scored._replace(calibrated=moved, frozen=scored.calibrated)
+
+    def remember(self, bins: FeatureBins, ids: Sequence[str], scored: ScoredBatch, model: str = "") -> None:
         """Keep scores until their outcome comes; scoring goes on where the disk is full, and the log says so."""
         now, fingerprint = self._clock(), bins.fingerprint
         segments = _segments(bins, scored, self._options.segment)
         numbers = range(self._next_number, self._next_number + len(ids))
         self._next_number = numbers.stop
-        columns = (ids, numbers, scored.codes.tolist(), scored.score.tolist(), scored.calibrated.tolist(), segments)
-        made = [Remembered(i, n, now, fingerprint, c, p, q, s) for i, n, c, p, q, s in zip(*columns, strict=True)]
+        frozen = [None] * len(ids) if scored.frozen is None else scored.frozen.tolist()
+        rows = (scored.codes.tolist(), scored.score.tolist(), scored.calibrated.tolist())
+        columns = (ids, numbers, *rows, segments, frozen)
+        made = [
+            Remembered(i, n, now, fingerprint, c, p, q, s, model, f)
+            for i, n, c, p, q, s, f in zip(*columns, strict=True)
+        ]
         if self._journal is not None:
             try:
                 self._journal.remember_bins(bins)

@@ -42,7 +42,12 @@ class Remembered(msgspec.Struct, array_like=True, frozen=True, gc=False):
     codes: list[int]
     score: float
     calibrated: float
+    """As it was answered."""
     segment: str | None
+    model: str = ""
+    """Version that scored."""
+    frozen: float | None = None
+    """What the model itself said, where the online layer has moved it."""
 
 
 class Joined(msgspec.Struct, array_like=True, frozen=True, gc=False):

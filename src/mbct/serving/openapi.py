@@ -38,6 +38,7 @@ def _paths() -> dict[str, dict[str, Any]]:
         "/v1/score": ("Calibrate rows", "score", score_body, score_answer),
         "/v1/explain": ("Calibrate one row and say why", "explain", _json("ExplainRequest"), _json("Explanation")),
         "/v1/outcome": ("Report what came of scored rows", "outcome", _json("OutcomeRequest"), _json("OutcomeAnswer")),
+        "/v1/online/switch": ("Switch the online layer", "switchOnline", _json("OnlineSwitch"), _json("Online")),
     }
     texts = {"text/plain": {"schema": {"type": "string"}}}
     pages = {"text/html": {"schema": {"type": "string"}}}
@@ -48,6 +49,7 @@ def _paths() -> dict[str, dict[str, Any]]:
         "/v1/rules.txt": ("Its trees in words", "rulesText", texts),
         "/v1/live": ("Calibration by the outcomes so far", "live", _json("Live")),
         "/v1/alarms": ("Where calibration is off, by how much and since when", "alarms", _json("Alarms")),
+        "/v1/online": ("The online layer: intercept, slope and offsets of segments", "online", _json("Online")),
         "/healthz": ("Whether the process lives", "health", _json("Health")),
         "/readyz": ("Whether it can score", "ready", _json("Readiness")),
         "/metrics": ("Prometheus metrics", "metrics", texts),
@@ -70,6 +72,7 @@ def _paths() -> dict[str, dict[str, Any]]:
         responses = {"200": {"description": "Done", "content": answer}}
         paths[route] = {"get": {"summary": summary, "operationId": name, "responses": responses}}
     paths["/v1/outcome"]["post"]["responses"]["501"] = _problem("A service of several processes takes no outcomes")
+    paths["/v1/online/switch"]["post"]["responses"]["409"] = _problem("The service was started without the layer")
     ready = paths["/readyz"]["get"]["responses"]
     ready["503"] = {"description": "No model yet", "content": _json("Readiness")}
     return paths
@@ -121,6 +124,8 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
         "Rules": _object({"model": _TEXT, "rules": _list_of_objects()}),
         "Live": _object({"live": _list_of_objects(), "waiting": {"type": "integer"}}),
         "Alarms": _object({"alarms": _list_of_objects(), "past": _list_of_objects()}),
+        "Online": _object({"enabled": _FLAG, "model": _TEXT, "intercept": _NUMBER, "slope": _NUMBER}),
+        "OnlineSwitch": _object({"enabled": _FLAG}),
         "Health": _object({"status": _TEXT}),
         "Readiness": _object({"status": {"enum": ["ready", "degraded", "no model"]}}),
         "Problem": _object({"title": _TEXT, "status": {"type": "integer"}, "detail": _TEXT}),
@@ -170,4 +175,6 @@ def _problem(description: str) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+_FLAG = {"type": "boolean"}
 _ID = {"type": "string", "minLength": 1, "maxLength": 128}

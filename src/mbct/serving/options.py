@@ -56,6 +56,12 @@ class FeedbackOptions:
     """Chance that a calibrated service ever raises an alarm, over all segments together."""
     tolerance: float = 0.02
     """Relative deviation of the odds that raises no alarm."""
+    online: bool = False
+    """Recalibrate between retrains: intercept, slope and offsets of segments from the outcomes."""
+    max_shift: float = 0.7
+    """The most that the online layer may move log-odds; 0.7 doubles or halves the odds."""
+    calibeating: bool = False
+    """Let the online layer also correct ranges of probability."""
     fsync: FsyncPolicy = "interval"
     """When the journal reaches the disk itself: before each answer ("always"), once a second ("interval"), or when
     the system sees fit ("never"). A killed process loses nothing with any of them; a loss of power may."""
@@ -110,6 +116,10 @@ class ServiceOptions:
             raise ParameterError(f"poll_seconds={self.poll_seconds!r} must be above 0")
         if self.workers < 1:
             raise ParameterError(f"workers={self.workers!r} must be at least 1")
+        if self.workers > 1 and self.feedback.online:
+            raise ParameterError(
+                f"the online layer needs one process, not workers={self.workers}: others see no outcome"
+            )
         if self.workers > 1 and self.feedback.folder is not None:
             raise ParameterError(
                 f"a journal needs one process, not workers={self.workers}: an outcome must reach the process that "

@@ -1,4 +1,4 @@
-"""What is learned from outcomes in the order in which they were journalled: alarms.
+"""What is learned from outcomes in the order in which they were journalled: alarms, and the online layer.
 
 Outcomes are taken minute by minute, by the clock that the journal has written beside them. The state after any number
 of lines depends on these lines alone: a restart that reads the last checkpoint and the lines after it goes on exactly.
@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from mbct.calibrators.online import OnlineCalibrator
 from mbct.evaluation.monitor import Alarm, CalibrationMonitor
 from mbct.serving.journal import Joined
 from mbct.serving.options import FeedbackOptions
+from mbct.validation import FloatArray
 
 log = logging.getLogger("mbct.serving")
 
@@ -21,11 +23,19 @@ _SLOT_SECONDS = 60
 
 
 class OutcomeStream:
-    """Alarms over the outcomes of one service."""
+    """Alarms over the outcomes of one service, and what recalibrates its model until the next one comes.
+
+    The online layer belongs to one version of the model: the newest that scored a row with an outcome.
+    """
 
     def __init__(self, options: FeedbackOptions) -> None:
+        self._options = options
+        self._n_segments = options.segments if options.segment else 0
+        self.layer = self._new_layer()
+        self.layer_model = ""
+        self._newest_number = -1
         self.monitor = CalibrationMonitor(
-            level=options.alarm_level, tolerance=options.tolerance, segments=options.segments if options.segment else 0
+            level=options.alarm_level, tolerance=options.tolerance, segments=self._n_segments
         )
         self.raised = 0
         self._slot = 0
@@ -39,12 +49,16 @@ class OutcomeStream:
             calibrated = np.array([line.scored.calibrated for line in rows])
             label = np.array([float(line.label) for line in rows])
             self.monitor.add(calibrated, label, [line.scored.segment for line in rows])
+            if self._options.online:
+                self._teach(rows)
 
     def close_before(self, now: float) -> None:
         """Close the minute that is under way if ``now`` is past it; raised and ended alarms are logged."""
         slot = int(now) // _SLOT_SECONDS
         if slot <= self._slot:
             return
+        if self._options.online:
+            self.layer.advance()
         self.raised += len(self.monitor.advance(float(self._slot * _SLOT_SECONDS)))
         self._slot = slot
         on = {(alarm.kind, alarm.name): alarm for alarm in self.monitor.alarms}
@@ -59,13 +73,46 @@ class OutcomeStream:
         """Alarms that are on."""
         return self.monitor.alarms
 
+    def adjusted(self, model: str, calibrated: FloatArray, segment: Sequence[str | None]) -> FloatArray | None:
+        """Probabilities of a version after the layer; None where it has learned nothing of that version."""
+        if not self._options.online or model != self.layer_model or not self.layer.enabled:
+            return None
+        return self.layer.apply(calibrated, segment)
+
+    def _teach(self, rows: Sequence[Joined]) -> None:
+        newest = max(rows, key=lambda line: line.scored.number).scored
+        if newest.model != self.layer_model and newest.number > self._newest_number:
+            enabled = self.layer.enabled
+            self.layer, self.layer_model = self._new_layer(), newest.model
+            self.layer.enabled = enabled
+        self._newest_number = max(self._newest_number, newest.number)
+        own = [line for line in rows if line.scored.model == self.layer_model]
+        if own:
+            scored = [line.scored for line in own]
+            frozen = np.array([s.calibrated if s.frozen is None else s.frozen for s in scored])
+            self.layer.add(frozen, np.array([float(line.label) for line in own]), [s.segment for s in scored])
+
+    def _new_layer(self) -> OnlineCalibrator:
+        options = self._options
+        return OnlineCalibrator(segments=self._n_segments, max_shift=options.max_shift, calibeating=options.calibeating)
+
     def state(self) -> dict[str, Any]:
         """Everything as plain JSON."""
         logged = sorted(self._logged)
-        return {"slot": self._slot, "raised": self.raised, "logged": logged, "monitor": self.monitor.to_dict()}
+        return {
+            "slot": self._slot,
+            "raised": self.raised,
+            "logged": logged,
+            "monitor": self.monitor.to_dict(),
+            "layer": self.layer.to_dict(),
+            "layer_model": self.layer_model,
+            "newest_number": self._newest_number,
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Undo :meth:`state`."""
         self.monitor.restore(state["monitor"])
+        self.layer.restore(state["layer"])
+        self.layer_model, self._newest_number = state["layer_model"], state["newest_number"]
         self._slot, self.raised = state["slot"], state["raised"]
         self._logged = {(kind, name) for kind, name in state["logged"]}

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.model.bins import FeatureBins
 from mbct.serving.batch import ScoredBatch
 from mbct.serving.codec import ScoreBody, decode_score, encode_score, unprocessable
 from mbct.serving.feedback import FeedbackLoop
@@ -25,7 +24,7 @@ LARGE_BODY = 2**17
 class ScoredRequest(NamedTuple):
     """A request that was scored, still to be counted."""
 
-    bins: FeatureBins
+    loaded: LoadedModel
     ids: Sequence[str] | None
     scored: ScoredBatch
     reply: Reply
@@ -38,14 +37,14 @@ class Scoring:
         self, watcher: ModelWatcher, feedback: FeedbackLoop, options: ServiceOptions, metrics: Metrics
     ) -> None:
         self._watcher, self._feedback, self._metrics = watcher, feedback, metrics
-        self._limits = options.limits
+        self._limits, self._online = options.limits, options.feedback.online
 
     def reply(self, content_type: bytes, body: bytes, query: bytes = b"") -> Reply:
         """The answer to a body; a :class:`~mbct.serving.http.Problem` says what is wrong with it."""
         loaded = self.loaded()
         content = decode_score(loaded, content_type, body, self._limits, query)
         if not content.row:
-            return self.count(_score(loaded, content))
+            return self.count(self._score(loaded, content))
         try:
             calibrated = self._one(loaded, content.row, content.ids)
         except (DataError, ValueError, OverflowError) as error:
@@ -55,16 +54,16 @@ class Scoring:
     def score(self, content_type: bytes, body: bytes, query: bytes) -> ScoredRequest:
         """Decode and score without touching what the event loop owns: may run in a thread."""
         loaded = self.loaded()
-        return _score(loaded, decode_score(loaded, content_type, body, self._limits, query))
+        return self._score(loaded, decode_score(loaded, content_type, body, self._limits, query))
 
     def count(self, request: ScoredRequest) -> Reply:
         """Count and remember what was scored; in the event loop."""
-        bins, ids, scored, reply = request
+        loaded, ids, scored, reply = request
         self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
         for feature, number in scored.unseen.items():
             self._metrics.count_unseen(feature, number)
         if ids is not None:
-            self._feedback.remember(bins, ids, scored)
+            self._feedback.remember(loaded.model.bins, ids, scored, loaded.version)
         return reply
 
     def loaded(self) -> LoadedModel:
@@ -76,18 +75,21 @@ class Scoring:
 
     def _one(self, loaded: LoadedModel, row: Sequence[Any], ids: Sequence[str] | None) -> float:
         calibrated = loaded.row.score_values(row)
-        self._metrics.count_rows(1, row[0], calibrated)
-        if ids is not None:
+        if ids is not None or self._online:
             scored = ScoredBatch(np.array([row[0]]), np.array([calibrated]), loaded.row.last_codes(), Counter())
-            self._feedback.remember(loaded.model.bins, ids, scored)
+            scored = self._feedback.adjusted(loaded.version, loaded.model.bins, scored)
+            calibrated = float(scored.calibrated[0])
+            if ids is not None:
+                self._feedback.remember(loaded.model.bins, ids, scored, loaded.version)
+        self._metrics.count_rows(1, row[0], calibrated)
         return calibrated
 
-
-def _score(loaded: LoadedModel, content: ScoreBody) -> ScoredRequest:
-    columns = content.columns if content.row is None else [[value] for value in content.row]
-    try:
-        scored = loaded.batch.score_columns(columns)
-    except (DataError, ValueError, OverflowError) as error:
-        raise unprocessable(str(error)) from error
-    reply = Reply(encode_score(scored.calibrated, loaded.version, content.format), content.format)
-    return ScoredRequest(loaded.model.bins, content.ids, scored, reply)
+    def _score(self, loaded: LoadedModel, content: ScoreBody) -> ScoredRequest:
+        columns = content.columns if content.row is None else [[value] for value in content.row]
+        try:
+            scored = loaded.batch.score_columns(columns)
+        except (DataError, ValueError, OverflowError) as error:
+            raise unprocessable(str(error)) from error
+        scored = self._feedback.adjusted(loaded.version, loaded.model.bins, scored)
+        reply = Reply(encode_score(scored.calibrated, loaded.version, content.format), content.format)
+        return ScoredRequest(loaded, content.ids, scored, reply)
