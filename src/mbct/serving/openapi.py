@@ -150,7 +150,7 @@ def _row_schemas(loaded: LoadedModel | None, limits: Limits) -> tuple[dict[str, 
 def _value_schema(feature: Feature, limits: Limits) -> dict[str, Any]:
     if isinstance(feature, NumberBins):
         return {"type": ["number", "null"], "examples": list(feature.edges[len(feature.edges) // 2 :][:1] or (None,))}
-    known = list(feature.values[:1]) or [None]
+    known: list[str | None] = [*feature.values[:1]] or [None]
     return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length, "examples": known}
 
 
