@@ -24,7 +24,12 @@ OURS = [
     *("platt", "affine", "quadratic", "spline", "temperature", "beta", "isotonic", "centred-isotonic", "venn-abers"),
     *("histogram", "scaling-binning", "bbq", "ensemble"),
 ]
-OURS_MANY = ["temperature-many", "vector-scaling", "matrix-scaling", "dirichlet"]
+OURS_MANY: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"matrix-scaling, {s}": ("matrix-scaling", {"structure": s}) for s in ("temperature", "vector", "matrix")},
+    "dirichlet": ("dirichlet", {}),
+    "dirichlet, penalty=0.001": ("dirichlet", {"penalty": 1e-3}),
+    "mbct-multiclass": ("mbct-multiclass", {}),
+}
 PROBMETRICS = {"temp-scaling": "temperature", "affine-scaling": "affine", "quadratic-scaling": "quadratic"}
 PROBMETRICS_MANY = {"temp-scaling": "temperature", "svs": "SVS", "sms": "SMS"}
 
@@ -36,13 +41,14 @@ def losses(p: np.ndarray, y: np.ndarray) -> float:
     return float(-np.mean(np.log(np.clip(p[np.arange(len(y)), y], 1e-9, 1.0))))
 
 
-def ours(name: str) -> Method:
+def ours(name: str, **parameters: Any) -> Method:
     """A method of this package; with two classes it gets the score of the second."""
 
     def calibrate(q: Predictions) -> np.ndarray:
         if q.p_fit.shape[1] > 2:
-            return make(name, classes=list(range(q.p_fit.shape[1]))).fit(q.p_fit, q.y_fit).calibrate(q.p_eval)
-        p = make(name).fit(q.p_fit[:, 1], q.y_fit).calibrate(q.p_eval[:, 1])
+            classes = list(range(q.p_fit.shape[1]))
+            return make(name, classes=classes, **parameters).fit(q.p_fit, q.y_fit).calibrate(q.p_eval)
+        p = make(name, **parameters).fit(q.p_fit[:, 1], q.y_fit).calibrate(q.p_eval[:, 1])
         return np.column_stack([1.0 - p, p])
 
     return calibrate
@@ -101,7 +107,8 @@ def scikit_learn(method: str) -> Method:
 
 def methods(many: bool) -> dict[str, Method]:
     """Every method by the title it has in the table."""
-    named = {name.removesuffix("-many"): ours(name.removesuffix("-many")) for name in (OURS_MANY if many else OURS)}
+    chosen_ours = OURS_MANY if many else {name: (name, {}) for name in OURS}
+    named = {title: ours(name, **parameters) for title, (name, parameters) in chosen_ours.items()}
     chosen = PROBMETRICS_MANY if many else PROBMETRICS
     named |= {f"probmetrics: {title}": probmetrics(name) for name, title in chosen.items()}
     scaling = ["TemperatureScaling"] if many else ["LogisticCalibration", "BetaCalibration", "HistogramBinning"]

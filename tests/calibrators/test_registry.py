@@ -24,6 +24,7 @@ NAMED_IN_THE_DOCUMENTATION = {
     "bbq",
     "venn-abers",
     "dirichlet",
+    "matrix-scaling",
     "ensemble",
     "segment",
     "lightgbm",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
     from mbct.calibrators.multiclass.dirichlet import DirichletCalibrator as DirichletCalibrator
     from mbct.calibrators.multiclass.mbct import MulticlassCalibrator as MulticlassCalibrator
+    from mbct.calibrators.multiclass.scaling import MatrixScalingCalibrator as MatrixScalingCalibrator
     from mbct.calibrators.online import OnlineCalibrator as OnlineCalibrator
     from mbct.calibrators.prevalence import estimate_prevalence as estimate_prevalence
     from mbct.calibrators.prevalence import shift_prevalence as shift_prevalence

@@ -19,6 +19,7 @@ METHODS: dict[str, tuple[str, str]] = {
     "identity": ("mbct.calibrators.score_only.score_map", "IdentityCalibrator"),
     "isotonic": ("mbct.calibrators.score_only.isotonic", "IsotonicCalibrator"),
     "lightgbm": ("mbct.calibrators.lightgbm", "LightGBMCalibrator"),
+    "matrix-scaling": ("mbct.calibrators.multiclass.scaling", "MatrixScalingCalibrator"),
     "mbct": ("mbct.calibrators.mbct", "MBCTCalibrator"),
     "mbct-multiclass": ("mbct.calibrators.multiclass.mbct", "MulticlassCalibrator"),
     "platt": ("mbct.calibrators.score_only.logistic", "PlattCalibrator"),

@@ -4,9 +4,9 @@ import pytest
 from sklearn.base import clone
 
 from mbct.calibrators import BetaCalibrator, DirichletCalibrator
-from mbct.calibrators.multiclass import dirichlet
+from mbct.calibrators.multiclass import logits
 from mbct.calibrators.persistence import dumps, loads
-from mbct.errors import DataError
+from mbct.errors import DataError, ParameterError
 from peers import ExactLogisticRegression, biased_scores
 
 
@@ -45,7 +45,7 @@ def test_a_list_of_one_score_is_that_score():
 def test_few_and_many_classes_are_solved_alike(monkeypatch):
     p, y = three_classes()
     by_matrix = DirichletCalibrator().fit(p, y).predict_proba(p)
-    monkeypatch.setattr(dirichlet, "_MATRIX_CLASSES", 0)
+    monkeypatch.setattr(logits, "_MATRIX_CLASSES", 0)
     by_products = DirichletCalibrator().fit(p, y).predict_proba(p)
     np.testing.assert_allclose(by_products, by_matrix, rtol=0, atol=1e-7)
 
@@ -56,6 +56,18 @@ def test_a_large_penalty_leaves_only_the_diagonal():
     np.testing.assert_allclose(fitted.intercept, 0.0, atol=1e-5)
     assert np.max(np.abs(fitted.weights - np.diag(np.diag(fitted.weights)))) < 1e-5
     assert np.max(np.abs(np.diag(fitted.weights) - 1.0)) > 0.05
+
+
+def test_the_penalty_is_chosen_on_held_out_rows():
+    # Scores without any information: whatever W and b learn from few rows is noise.
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet(np.ones(8), 160), rng.integers(0, 8, 160)
+    fresh, truth = rng.dirichlet(np.ones(8), 4000), rng.integers(0, 8, 4000)
+    chosen, free = (DirichletCalibrator(penalty=k).fit(p, y).score(fresh, truth) for k in ("cv", 1e-3))
+    assert chosen > free + 0.05
+    assert chosen > -np.log(8) - 0.05
+    with pytest.raises(ParameterError, match="penalty must be a number of at least 0, got 'auto'"):
+        DirichletCalibrator(penalty="auto").fit(p, y)
 
 
 @pytest.mark.parametrize(

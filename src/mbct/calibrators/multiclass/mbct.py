@@ -9,7 +9,7 @@ import numpy.typing as npt
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import ClassLabels, TrainingData
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
+from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, log_scores
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
@@ -17,7 +17,7 @@ from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.file_check import read_bins, read_trees
 from mbct.model.masks import summed_steps
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.logodds import EPSILON, logit
+from mbct.stats.logodds import logit
 from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
@@ -145,7 +145,7 @@ class MulticlassCalibrator(ManyScores):
         """
         codes = self._encode(rows)
         n_features = codes.shape[1]
-        matrix = np.column_stack([codes, _log_scores(rows.probabilities)])
+        matrix = np.column_stack([codes, log_scores(rows.probabilities)])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
         log_score = np.ascontiguousarray(joined.matrix[:, n_features:])
         duplicates = _duplicates(joined, log_score)
@@ -172,7 +172,7 @@ class MulticlassCalibrator(ManyScores):
             )
             total = each.sum(axis=1, keepdims=True)
             return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
-        z = _log_scores(rows.probabilities)
+        z = log_scores(rows.probabilities)
         if any(self.trees_):
             codes = self._encode(rows)
             for k, trees in enumerate(self.trees_):
@@ -237,7 +237,3 @@ def _fold_parts(joined: JoinedRows, duplicates: Duplicates, options: BoostingOpt
 
 def _score_name(k: int) -> str:
     return f"score of class {k}"
-
-
-def _log_scores(probabilities: FloatArray) -> FloatArray:
-    return np.log(np.clip(probabilities, EPSILON, 1.0))

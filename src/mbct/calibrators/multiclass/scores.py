@@ -20,6 +20,7 @@ from mbct.calibrators.inputs import (
 )
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
+from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray, as_probabilities, same_length
 
 
@@ -33,6 +34,11 @@ class ClassRows:
     def take(self, rows: npt.NDArray[np.intp]) -> "ClassRows":
         """The rows whose numbers are given."""
         return ClassRows(self.columns.take(rows), self.probabilities[rows])
+
+
+def log_scores(probabilities: FloatArray) -> FloatArray:
+    """Logarithm of each class's score, held at or above 1e-9."""
+    return np.log(np.clip(probabilities, EPSILON, 1.0))
 
 
 class ManyScores(Calibrator):
