@@ -13,6 +13,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -22,8 +23,9 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts)]
 LANGUAGES = ("python", "console")
 _BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```", re.M | re.S
+    r"(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^ *```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^ *```", re.M | re.S
 )
+"""Blocks of a tab are indented."""
 _SHELL = re.compile(r"[|<>&;`*]|\$\(")
 """Signs that only a shell understands; a command that has one, even within quotes, is given to a shell."""
 _OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -41,7 +43,13 @@ class Block:
 def blocks_of(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(page, text.count("\n", 0, found.start("code")) + 1, found["language"], found["code"], found["reason"])
+        Block(
+            page,
+            text.count("\n", 0, found.start("code")) + 1,
+            found["language"],
+            dedent(found["code"]),
+            found["reason"],
+        )
         for found in _BLOCK.finditer(text)
         if found["language"] in LANGUAGES
     ]
@@ -116,7 +124,11 @@ def test_what_is_not_run_is_said_and_little():
 
 def test_the_runner_finds_blocks(tmp_path: Path):
     page = tmp_path / "page.md"
-    page.write_text("a\n\n```python\nx = 1\n```\n\n<!-- not run: why -->\n```console\n$ mbct a \\\n  b\nout\n```\n")
-    python, console = blocks_of(page)
+    page.write_text(
+        "a\n\n```python\nx = 1\n```\n\n<!-- not run: why -->\n```console\n$ mbct a \\\n  b\nout\n```\n"
+        "=== tab\n\n    <!-- not run: tab -->\n    ```python\n    if x:\n        y\n    ```\n"
+    )
+    python, console, tab = blocks_of(page)
+    assert (tab.code, tab.reason) == ("if x:\n    y\n", "tab")
     assert (python.line, python.code, python.reason) == (4, "x = 1\n", None)
     assert (console.reason, _commands(console)) == ("why", [("mbct a    b", "out\n")])
