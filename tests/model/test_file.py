@@ -34,11 +34,14 @@ def test_a_file_of_version_1_gives_the_same_numbers(method):
     calibrator = load_model(path)
 
     assert json.loads(path.read_bytes())["version"] == 1
-    assert calibrator.calibrate(pd.DataFrame(OLD["rows"])).tolist() == OLD["calibrated"][method]
+    calibrated_now = calibrator.calibrate(pd.DataFrame(OLD["rows"]))
+    # numpy 1 rounds exponentials otherwise, in the last bit.
+    last_bits = 0 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 1
+    np.testing.assert_array_max_ulp(calibrated_now, np.array(OLD["calibrated"][method]), last_bits)
     again = loads(dumps(calibrator))
     assert dumps(again) == dumps(calibrator)
     assert json.loads(dumps(again))["version"] == VERSION
-    assert again.calibrate(pd.DataFrame(OLD["rows"])).tolist() == OLD["calibrated"][method]
+    assert again.calibrate(pd.DataFrame(OLD["rows"])).tolist() == calibrated_now.tolist()
 
 
 def test_the_ensemble_inside_a_model_file(tmp_path):
