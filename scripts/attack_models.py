@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from builders import random_model, random_rows  # noqa: E402
-from mbct.calibrators.persistence import loads  # noqa: E402
+from mbct.calibrators.persistence import dumps, loads  # noqa: E402
 from mbct.data.columns import read_columns  # noqa: E402
 from mbct.data.entry import calibrated  # noqa: E402
 from mbct.errors import MBCTError  # noqa: E402
@@ -28,6 +28,7 @@ from mbct.export.sql import to_sql  # noqa: E402
 from mbct.model.file import dump_document, ensemble_of  # noqa: E402
 from mbct.model.rules import rules_as_dicts, to_text  # noqa: E402
 from mutants import mutants  # noqa: E402
+from small_calibrators import SMALL, fitted, rows  # noqa: E402
 
 LONGEST = 5.0
 
@@ -40,7 +41,8 @@ def sources() -> dict[str, bytes]:
         f"drawn {link}": dump_document({"method": "mbct", "state": {"model": random_model(7, link, 3, 7).to_dict()}})
         for link in ("odds", "linear")
     }
-    return {**drawn, **real}
+    small = {f"{name} calibrator": dumps(fitted(name)) for name in SMALL}
+    return {**drawn, **real, **small}
 
 
 def attack(name: str, content: bytes, first: int, n: int, answers: Any) -> None:
@@ -57,6 +59,9 @@ def attack(name: str, content: bytes, first: int, n: int, answers: Any) -> None:
 
 def use(name: str, content: bytes) -> str:
     """Do with a model what the package does."""
+    if name.endswith(" calibrator"):
+        calibrated_rows = loads(content).calibrate(rows(name.removesuffix(" calibrator"))[0])
+        return "read" if np.all((calibrated_rows >= 0.0) & (calibrated_rows <= 1.0)) else "no probability"
     if not name.startswith("drawn"):
         loads(content)
     if "lightgbm" in name:

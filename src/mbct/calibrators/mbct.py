@@ -21,7 +21,16 @@ from mbct.data.strategy import Strategy
 from mbct.errors import MBCTWarning
 from mbct.model.bins import FeatureBins
 from mbct.model.bounds import bin_of
-from mbct.model.file_check import number, read_bounds, read_ensemble, read_trace
+from mbct.model.file_check import (
+    LARGEST_SUM,
+    MOST_FEATURES,
+    number,
+    read_bounds,
+    read_ensemble,
+    read_list,
+    read_trace,
+    text,
+)
 from mbct.model.importance import feature_shares
 from mbct.model.rules import Rule
 from mbct.progress import TYPICAL_ROUNDS, progress
@@ -353,7 +362,13 @@ class MBCTCalibrator(MBCTParameters):
         self.trace_ = read_trace(state["trace"])
         self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
         self.bounds_ = read_bounds(state["bounds"], self.model_)
-        self.held_out_gain_ = state.get("held_out_gain")
-        self.held_out_gain_error_ = state.get("held_out_gain_error")
-        self.held_out_gain_by_fold_ = state.get("held_out_gain_by_fold")
-        self.excluded_features_ = list(state.get("excluded_features", []))
+        self.held_out_gain_ = _gain(state.get("held_out_gain"))
+        self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))
+        by_fold = [_gain(gain) for gain in state.get("held_out_gain_by_fold") or []]
+        self.held_out_gain_by_fold_ = [gain for gain in by_fold if gain is not None] or None
+        excluded = read_list(state.get("excluded_features", []), "excluded_features", MOST_FEATURES)
+        self.excluded_features_ = [text(name, "excluded_features") for name in excluded]
+
+
+def _gain(content: Any) -> float | None:
+    return None if content is None else number(content, "held_out_gain", -LARGEST_SUM, LARGEST_SUM)

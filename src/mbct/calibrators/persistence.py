@@ -10,6 +10,7 @@ from mbct.calibrators.inputs import ClassLabels
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
 from mbct.files import write_atomically
 from mbct.model.file import dump_document, naming, parse_document, read_bytes
+from mbct.model.file_check import fault, read_classes
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
@@ -45,7 +46,7 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     try:
         document = parse_document(content, name)
         calibrator = make(document["method"], **document["parameters"])
-        labels = ClassLabels(np.asarray(document.get("classes", [0, 1])), int(document.get("positive", 1)))
+        labels = _read_labels(document)
         calibrator._remember(document["score_column"], document["columns"], labels)
         calibrator._restore(document["state"])
     except MissingDependencyError:
@@ -55,6 +56,13 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     except Exception as error:  # The content comes from outside: whatever it breaks is damage in it.
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
     return calibrator
+
+
+def _read_labels(document: dict[str, Any]) -> ClassLabels:
+    positive = document.get("positive", 1)
+    if type(positive) is not int or positive not in (0, 1):
+        raise fault("positive", positive, "0 or 1")
+    return ClassLabels(read_classes(document.get("classes", [0, 1]), "classes", 2), positive)
 
 
 def _labels(calibrator: "Calibrator") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from mbct.calibrators.registry import make
 from mbct.data.columns import Columns, factorize
 from mbct.errors import DataError, ParameterError
 from mbct.model.encoding import category_key
+from mbct.model.file_check import fault, read_object, text
 from mbct.validation import FloatArray, at_least
 
 
@@ -113,9 +114,13 @@ class SegmentCalibrator(Calibrator):
         return {"field": self.field_, "fallback": self.fallback_._state(), "segments": segments}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        read_object(state, "state", ("field", "fallback", "segments"))
         self.field_ = state["field"]
+        if self.field_ is not None and text(self.field_, "state.field") not in self.feature_names_in_:
+            raise fault("state.field", self.field_, f"one of the columns {self.feature_names_in_.tolist()}")
         self.fallback_ = self._restore_part(state["fallback"])
-        self.segments_ = {key: self._restore_part(state["segments"][key]) for key in sorted(state["segments"])}
+        segments = read_object(state["segments"], "state.segments", ())
+        self.segments_ = {text(key, "state.segments"): self._restore_part(segments[key]) for key in sorted(segments)}
 
     def _restore_part(self, state: dict[str, Any]) -> Calibrator:
         part = self._make_part()

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
@@ -125,6 +126,19 @@ def numbers(content: Any, place: str, length: int, least: float, most: float) ->
     if any(type(value) not in (int, float) or not least <= value <= most for value in values):
         raise fault(place, content, f"numbers from {least:g} to {most:g}")
     return np.array(values, dtype=np.float64)
+
+
+def read_classes(content: Any, place: str, n_classes: int) -> npt.NDArray[Any]:
+    """So many labels of one kind, text or numbers, that do not repeat."""
+    labels = read_list(content, place, n_classes, least=n_classes)
+    kinds = {float if type(label) is int else type(label) for label in labels}
+    sound = len(kinds) == 1 and kinds <= {str, float, bool}
+    if not sound or (float in kinds and not all(math.isfinite(label) for label in labels)):
+        raise fault(place, labels, "labels that are all text or all numbers")
+    array = np.asarray([text(label, place) for label in labels] if str in kinds else labels)
+    if array.dtype.kind == "O" or len(set(labels)) < len(labels):
+        raise fault(place, labels, "labels of the range of numbers that do not repeat")
+    return array
 
 
 def fault(place: str, found: Any, expected: str) -> ModelFileError:

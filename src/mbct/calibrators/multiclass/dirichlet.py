@@ -105,6 +105,6 @@ class DirichletCalibrator(ManyScores):
         return {**self.tempered_.to_dict(), **self.map_.to_dict(), "classes": self.classes_.tolist()}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        self.classes_ = self._restored_classes(state)
         self.tempered_ = TemperedScores.from_dict(state)
-        self.map_ = LinearLogits.from_dict(state)
-        self.classes_ = np.asarray(state["classes"])
+        self.map_ = LinearLogits.from_dict(state, len(self.classes_))

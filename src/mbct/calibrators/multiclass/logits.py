@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from mbct.calibrators.score_only.score_map import LARGEST_NUMBER
+from mbct.model.file_check import numbers, read_list, read_object
 from mbct.training.joint import softmax
 from mbct.validation import FloatArray
 
@@ -37,12 +39,15 @@ class LinearLogits:
         return {"weights": self.weights.tolist(), "intercept": self.intercept.tolist()}
 
     @classmethod
-    def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Undo :meth:`to_dict`."""
-        weights, intercept = (np.asarray(state[k], dtype=np.float64) for k in ("weights", "intercept"))
-        if weights.shape != (len(intercept), len(intercept)):
-            raise ValueError(f"weights of shape {weights.shape} for {len(intercept)} classes")
-        return cls(weights, intercept)
+    def from_dict(cls, state: dict[str, Any], n_classes: int) -> Self:
+        """Undo :meth:`to_dict`; an error where types, lengths or ranges make no sense."""
+        read_object(state, "state", ("weights", "intercept"))
+        rows = read_list(state["weights"], "state.weights", n_classes, least=n_classes)
+        *weights, intercept = (
+            numbers(row, "state.weights and intercept", n_classes, -LARGEST_NUMBER, LARGEST_NUMBER)
+            for row in (*rows, state["intercept"])
+        )
+        return cls(np.stack(weights), intercept)
 
 
 def fit_logits(

@@ -1,7 +1,7 @@
 """MBCT for many classes: K scores in, K calibrated probabilities out that sum to one."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
-from mbct.model.file_check import read_bins, read_trees
+from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
 from mbct.model.masks import summed_steps
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.logodds import logit
@@ -86,10 +86,13 @@ class MulticlassCalibrator(ManyScores):
         self.n_threads = n_threads
 
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
-        if self.coupling not in ("joint", "one-vs-rest"):
-            raise ParameterError(f"coupling={self.coupling!r} must be 'joint' or 'one-vs-rest'")
+        self._check_coupling()
         fit = self._fit_jointly if self.coupling == "joint" else self._fit_each
         fit(rows, code, weight)
+
+    def _check_coupling(self) -> None:
+        if self.coupling not in get_args(Coupling):
+            raise ParameterError(f"coupling={self.coupling!r} must be 'joint' or 'one-vs-rest'")
 
     def _fit_each(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         self.each_ = tuple(
@@ -204,17 +207,29 @@ class MulticlassCalibrator(ManyScores):
         return {"classes": classes, "features": self.bins_.to_list(), "trees": trees}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        self.classes_ = np.asarray(state["classes"])
+        self._check_coupling()
+        self.classes_ = self._restored_classes(state)
+        n_classes = len(self.classes_)
         if self.coupling == "one-vs-rest":
-            self.each_ = tuple(self._restored(one) for one in state["each"])
+            each = read_list(read_object(state, "state", ("each",))["each"], "state.each", n_classes, n_classes)
+            self.each_ = tuple(self._restored(one, k) for k, one in enumerate(each))
             return
+        read_object(state, "state", ("features", "trees"))
         self.bins_ = read_bins(state["features"])
-        self.trees_ = tuple(read_trees(trees, self.bins_, "odds") for trees in state["trees"])
+        scores = [_score_name(k) for k in range(n_classes)]
+        if list(self.bins_.names[:n_classes]) != scores or not all(f.ordered for f in self.bins_.features[:n_classes]):
+            raise fault("features", self.bins_.names[:n_classes], f"bins of numbers for {', '.join(scores)} first")
+        ensembles = read_list(state["trees"], "state.trees", n_classes, n_classes)
+        self.trees_ = tuple(read_trees(trees, self.bins_, "odds") for trees in ensembles)
 
-    def _restored(self, state: dict[str, Any]) -> MBCTCalibrator:
+    def _restored(self, state: Any, k: int) -> MBCTCalibrator:
+        fields = read_object(state, f"state.each[{k}]", ("score_column", "columns"))
+        if fields["score_column"] != _score_name(k):
+            raise fault(f"state.each[{k}].score_column", fields["score_column"], _score_name(k))
+        columns = read_list(fields["columns"], f"state.each[{k}].columns", MOST_FEATURES)
         one = self._one()
-        one._remember(state["score_column"], state["columns"], ClassLabels())
-        one._restore(state)
+        one._remember(_score_name(k), [text(name, f"state.each[{k}].columns") for name in columns], ClassLabels())
+        one._restore(fields)
         return one
 
 

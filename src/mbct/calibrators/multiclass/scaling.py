@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from mbct.calibrators.multiclass.logits import LinearLogits, fit_logits
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, log_scores
 from mbct.errors import ParameterError
+from mbct.model.file_check import fault, number
 from mbct.training.joint import softmax
 from mbct.validation import FloatArray, at_least
 
@@ -39,8 +40,13 @@ class TemperedScores:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Undo :meth:`to_dict`; a state without a temperature has none."""
-        return cls(float(state.get("inverse_temperature", 1.0)), float(state.get("uniform", 0.0)))
+        """Undo :meth:`to_dict`; a state without a temperature has none, an error where no logarithm would be finite."""
+        most = float(np.exp(_LOG_RANGE))
+        inverse = number(state.get("inverse_temperature", 1.0), "state.inverse_temperature", 0.0, most)
+        uniform = number(state.get("uniform", 0.0), "state.uniform", 0.0, 1.0)
+        if inverse > 1.0 and uniform == 0.0:
+            raise fault("state.uniform", uniform, "a share above 0 where the inverse temperature is above 1")
+        return cls(inverse, uniform)
 
 
 def fit_temperature(probabilities: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray) -> TemperedScores:
@@ -127,6 +133,6 @@ class MatrixScalingCalibrator(ManyScores):
         return {**self.tempered_.to_dict(), **self.map_.to_dict(), "classes": self.classes_.tolist()}
 
     def _restore(self, state: dict[str, Any]) -> None:
+        self.classes_ = self._restored_classes(state)
         self.tempered_ = TemperedScores.from_dict(state)
-        self.map_ = LinearLogits.from_dict(state)
-        self.classes_ = np.asarray(state["classes"])
+        self.map_ = LinearLogits.from_dict(state, len(self.classes_))

@@ -20,6 +20,7 @@ from mbct.calibrators.inputs import (
 )
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
+from mbct.model.file_check import read_classes, read_object
 from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray, as_probabilities, same_length
 
@@ -118,6 +119,11 @@ class ManyScores(Calibrator):
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         return self._calibrate_classes(_both(columns, y_prob))[:, 1]
+
+    def _restored_classes(self, state: Any) -> npt.NDArray[Any]:
+        """The classes in a saved state: as many as score columns, or two where there is one."""
+        n_classes = 2 if self._is_binary else len(self.score_column_)
+        return read_classes(read_object(state, "state", ("classes",))["classes"], "state.classes", n_classes)
 
     @property
     def _is_binary(self) -> bool:

@@ -9,7 +9,7 @@ from scipy.special import betaln
 
 from mbct.calibrators.score_only.counts import ScoreCounts, edges_between, starts_of_middles, uniform_mass_starts
 from mbct.calibrators.score_only.logistic import PlattMap, fit_platt
-from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, StepMap
+from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, StepMap, is_step_function
 from mbct.errors import ParameterError
 from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray, at_least
@@ -78,10 +78,15 @@ class HistogramCalibrator(ScoreCalibrator):
 class ScalingBinningMap(ScoreMap):
     """Mean of g in the bin of g(p), g = σ(slope·logit + intercept)."""
 
+    expected = "a slope of at least 0, edges that rise and one value from 0 to 1 more than edges"
     slope: float
     intercept: float
     edges: FloatArray
     values: FloatArray
+
+    def is_sound(self) -> bool:
+        """Whether the slope does not turn the ranking and there is a rate for each bin."""
+        return self.slope >= 0.0 and is_step_function(self.edges, self.values)
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""

@@ -11,17 +11,25 @@ from mbct.calibrators.registry import calibrator_class
 from mbct.calibrators.score_only.counts import ScoreCounts, held_out_folds
 from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
 from mbct.errors import ParameterError
+from mbct.model.file_check import numbers, read_list, read_object, text
 from mbct.stats.logodds import EPSILON
 from mbct.validation import FloatArray, at_least
+
+MOST_MEMBERS = 1000
 
 
 @dataclass(frozen=True)
 class EnsembleMap(ScoreMap):
     """Σ_m share_m · map_m(p)."""
 
+    expected = "shares from 0 to 1 that sum to 1"
     names: tuple[str, ...]
     shares: tuple[float, ...]
     members: tuple[ScoreMap, ...]
+
+    def is_sound(self) -> bool:
+        """Whether the mixture is convex."""
+        return min(self.shares, default=-1.0) >= 0.0 and abs(sum(self.shares) - 1.0) < 1e-9
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""
@@ -37,11 +45,13 @@ class EnsembleMap(ScoreMap):
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "EnsembleMap":
-        """Undo :meth:`to_dict`."""
-        names = tuple(state["names"])
-        members = zip(names, state["members"], strict=True)
+        """Undo :meth:`to_dict`; an error where types, lengths or ranges make no sense."""
+        content = read_object(state, "state", ("names", "shares", "members"))
+        names = [text(name, "state.names") for name in read_list(content["names"], "state.names", MOST_MEMBERS)]
+        shares = numbers(content["shares"], "state.shares", len(names), 0.0, 1.0)
+        members = zip(names, read_list(content["members"], "state.members", len(names), len(names)), strict=True)
         maps = tuple(_member_class(name).map_type.from_dict(member) for name, member in members)
-        return cls(names, tuple(float(share) for share in state["shares"]), maps)
+        return cls(tuple(names), tuple(shares.tolist()), maps).checked()
 
 
 class EnsembleCalibrator(ScoreCalibrator):

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from mbct.calibrators.score_only.counts import ScoreCounts
-from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
+from mbct.calibrators.score_only.score_map import LARGEST_NUMBER, ScoreCalibrator, ScoreMap
 from mbct.errors import ParameterError
 from mbct.stats.logodds import EPSILON, logit, sigmoid
 from mbct.validation import FloatArray
@@ -89,8 +89,13 @@ def _loss(z: FloatArray, counts: ScoreCounts) -> float:
 class PlattMap(ScoreMap):
     """σ(slope·logit(p) + intercept)."""
 
+    expected = "a slope of at least 0"
     slope: float
     intercept: float
+
+    def is_sound(self) -> bool:
+        """Whether the slope does not turn the ranking."""
+        return self.slope >= 0.0
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""
@@ -151,7 +156,12 @@ _HOTTEST = 1000.0  # Largest temperature: a score that says nothing is flattened
 class TemperatureMap(ScoreMap):
     """σ(logit(p) / temperature)."""
 
+    expected = "a temperature above 0"
     temperature: float
+
+    def is_sound(self) -> bool:
+        """Whether log-odds can be divided by it."""
+        return self.temperature >= 1.0 / LARGEST_NUMBER
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""
@@ -195,9 +205,14 @@ Variant = Literal["abm", "ab", "am"]
 class BetaMap(ScoreMap):
     """σ(a·ln p − b·ln(1 − p) + c)."""
 
+    expected = "a and b of at least 0"
     a: float
     b: float
     c: float
+
+    def is_sound(self) -> bool:
+        """Whether neither slope turns the ranking."""
+        return min(self.a, self.b) >= 0.0
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""

@@ -10,12 +10,19 @@ from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData
 from mbct.calibrators.score_only.counts import ScoreCounts
 from mbct.data.columns import Columns
+from mbct.model.file_check import MOST_CODES, fault, number, numbers, read_list, read_object
 from mbct.validation import FloatArray
+
+LARGEST_NUMBER = 1e12
+"""In a saved map: far beyond any fit, and products with log-odds are finite."""
 
 
 @dataclass(frozen=True)
 class ScoreMap(ABC):
     """A fitted map p → calibrated p: plain numbers and arrays, JSON both ways."""
+
+    expected: ClassVar[str] = "numbers"
+    """What a saved map must hold, in words."""
 
     @abstractmethod
     def __call__(self, y_prob: FloatArray) -> FloatArray:
@@ -28,9 +35,41 @@ class ScoreMap(ABC):
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
-        """Undo :meth:`to_dict`."""
-        values = {f.name: state[f.name] for f in fields(cls)}
-        return cls(**{k: np.asarray(v, dtype=np.float64) if isinstance(v, list) else v for k, v in values.items()})
+        """Undo :meth:`to_dict`; an error where types, lengths or ranges make no sense."""
+        content = read_object(state, "state", [f.name for f in fields(cls)])
+        return cls(**{f.name: _read(content[f.name], f.type, f"state.{f.name}") for f in fields(cls)}).checked()
+
+    def is_sound(self) -> bool:
+        """Whether the values fit together, so that every score gets a probability."""
+        return True
+
+    def checked(self) -> Self:
+        """The map, or an error where it is not sound."""
+        if not self.is_sound():
+            raise fault("state", self.to_dict(), self.expected)
+        return self
+
+
+def _read(content: Any, kind: Any, place: str) -> Any:
+    if kind is float:
+        return number(content, place, -LARGEST_NUMBER, LARGEST_NUMBER)
+    length = len(read_list(content, place, MOST_CODES))
+    return numbers(content, place, length, -LARGEST_NUMBER, LARGEST_NUMBER)
+
+
+def rises(values: FloatArray) -> bool:
+    """Whether each value is above the one before."""
+    return bool(np.all(np.diff(values) > 0.0))
+
+
+def are_rates(values: FloatArray) -> bool:
+    """Whether every value lies in [0, 1]."""
+    return bool(np.all((values >= 0.0) & (values <= 1.0)))
+
+
+def is_step_function(edges: FloatArray, values: FloatArray) -> bool:
+    """Whether edges rise and part [0, 1] into as many bins as there are rates."""
+    return len(values) == len(edges) + 1 and rises(edges) and are_rates(values)
 
 
 class ScoreCalibrator(Calibrator):
@@ -64,8 +103,13 @@ class StepMap(ScoreMap):
     [0.1, 0.1, 0.8]
     """
 
+    expected = "edges that rise and one value from 0 to 1 more than edges"
     edges: FloatArray
     values: FloatArray
+
+    def is_sound(self) -> bool:
+        """Whether there is a rate for each bin."""
+        return is_step_function(self.edges, self.values)
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""
@@ -80,8 +124,13 @@ class LinearMap(ScoreMap):
     [0.1, 0.15, 0.2]
     """
 
+    expected = "knots that rise and as many values from 0 to 1"
     knots: FloatArray
     values: FloatArray
+
+    def is_sound(self) -> bool:
+        """Whether there is a rate for each knot."""
+        return 0 < len(self.knots) == len(self.values) and rises(self.knots) and are_rates(self.values)
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from mbct.calibrators.score_only.counts import ScoreCounts, held_out_folds, uniform_mass_starts
 from mbct.calibrators.score_only.logistic import fit_logistic
-from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
+from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, rises
 from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
@@ -28,10 +28,16 @@ _MOST_SCORES = 2048
 class SplineMap(ScoreMap):
     """σ(centre + shift + ∫ s), s linear between ``knots`` (log-odds) with the values ``slopes``, from ``centre``."""
 
+    expected = f"1 to {_KNOTS[-1]} knots that rise and as many slopes of at least 0"
     centre: float
     shift: float
     knots: FloatArray
     slopes: FloatArray
+
+    def is_sound(self) -> bool:
+        """Whether there is a slope for each knot, and none turns the ranking."""
+        fits = 0 < len(self.knots) == len(self.slopes) <= _KNOTS[-1]
+        return fits and rises(self.knots) and bool(np.all(self.slopes >= 0.0))
 
     def __call__(self, y_prob: FloatArray) -> FloatArray:
         """Calibrated probabilities."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mbct.calibrators.score_only.counts import ScoreCounts
-from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
+from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, is_step_function
 from mbct.jit import kernel
 from mbct.validation import FloatArray
 
@@ -19,10 +19,20 @@ class VennAbersMap(ScoreMap):
     one with j of ``positive_steps`` below it.
     """
 
+    expected = "steps that rise, one rate from 0 to 1 more than steps, and p₀ and p₁ that can be merged"
     negative_steps: FloatArray
     negative_rates: FloatArray
     positive_steps: FloatArray
     positive_rates: FloatArray
+
+    def is_sound(self) -> bool:
+        """Whether both are step functions, and p₀ is nowhere 1 where p₁ is 0."""
+        functions = (self.negative_steps, self.negative_rates), (self.positive_steps, self.positive_rates)
+        if not all(is_step_function(*function) for function in functions):
+            return False
+        steps = np.concatenate([self.negative_steps, self.positive_steps, [0.0, 1.0]])
+        p0, p1 = self.interval(np.concatenate([steps, np.nextafter(steps, 1.0)]))
+        return bool(np.all(1.0 - p0 + p1 > 0.0))
 
     def interval(self, y_prob: FloatArray) -> tuple[FloatArray, FloatArray]:
         """p₀ and p₁ of each score, two binary searches a row."""
