@@ -290,18 +290,11 @@ def table_tree(
     for node, table in zip(np.flatnonzero(np.array(feature) >= 0), tables, strict=True):
         parent[np.unique(table[table >= 0])] = node
     count = np.where(np.array(feature) < 0, rng.integers(5, 500, n), 0).astype(float)
+    sums = np.stack([count, np.floor(count * 0.1), count * 0.1 * rng.uniform(0.5, 2.0, n)])
     for node in range(n - 1, 0, -1):
-        count[parent[node]] += count[node]
-    label = np.floor(count * 0.1)
-    return CalibrationTree(
-        np.array(feature, np.int32),
-        np.array(start, np.int64),
-        np.concatenate([np.empty(0), *tables]).astype(np.int32),
-        step.round(6),
-        count,
-        label,
-        label * rng.uniform(0.5, 2.0, n),
-    )
+        sums[:, parent[node]] += sums[:, node]
+    table = np.concatenate([np.empty(0), *tables]).astype(np.int32)
+    return CalibrationTree(np.array(feature, np.int32), np.array(start, np.int64), table, step.round(6), *sums)
 
 
 def table_model(

@@ -6,8 +6,14 @@ from terminal import mbct, mbct_on_terminal
 
 
 def test_all_rules_and_the_top(folder: Path):
-    rules = list(load_model(folder / "paper.json").rules())
+    model = load_model(folder / "paper.json")
+    rules = sorted(model.rules(), key=lambda rule: -rule.effect)
     assert mbct("rules", "paper.json", cwd=folder).out.splitlines() == list(map(str, rules))
+    assert len(rules) == model.model_.n_rules
+    assert min(rule.rows for rule in rules) > 0
+    lines = mbct("rules", "paper.json", "--top", "3", cwd=folder).out.splitlines()
+    assert lines == [rule.shortened(120) for rule in rules[:3]]
+    assert max(map(len, lines)) <= 120
     top = json.loads(mbct("rules", "paper.json", "--top", "2", "--json", cwd=folder).out)
     assert len(top) == 2
     assert any(condition["feature"] == "device" for rule in top for condition in rule["if"])
@@ -43,3 +49,24 @@ def test_trees_are_no_json(folder: Path):
     done = mbct("rules", "paper.json", "--as-tree", "--json", cwd=folder)
     assert done.code == 2
     assert "--as-tree and --json exclude each other" in done.err
+
+
+def test_a_row_is_explained_by_the_rules_that_apply_to_it(folder: Path):
+    import polars as pl
+
+    row = pl.read_parquet(folder / "clicks.parquet").row(2, named=True)
+    calibrated = load_model(folder / "paper.json").calibrate(pl.DataFrame([row]))[0]
+    done = mbct("rules", "paper.json", "--explain", "clicks.parquet", "--row", "3", cwd=folder)
+    assert done.out.splitlines()[-1] == f"calibrated {calibrated:.6g}"
+    written = json.dumps({name: row[name] for name in load_model(folder / "paper.json").model_.bins.names})
+    assert mbct("rules", "paper.json", "--explain", written, cwd=folder).out == done.out
+    found = json.loads(mbct("rules", "paper.json", "--explain", written, "--json", cwd=folder).out)
+    assert abs(found["calibrated"] - calibrated) < 1e-12
+
+
+def test_rows_that_cannot_be_explained(folder: Path):
+    assert "has no 'pctr'" in mbct("rules", "paper.json", "--explain", "{}", cwd=folder).err
+    assert "the row is no JSON" in mbct("rules", "paper.json", "--explain", "{pctr", cwd=folder).err
+    assert "belongs to --explain" in mbct("rules", "paper.json", "--row", "1", cwd=folder).err
+    done = mbct("rules", "paper.json", "--explain", "clicks.parquet", "--row", "99999999", cwd=folder)
+    assert (done.code, "rows" in done.err) == (2, True)

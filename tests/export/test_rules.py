@@ -36,9 +36,11 @@ def holds(condition: dict[str, Any], value: Any, known: set[str] | None) -> bool
 
 def calibrate(document: dict[str, Any], known: dict[str, set[str] | None], row: dict[str, Any]) -> float:
     applying = [
-        rule for rule in document["rules"] if all(holds(c, row[c["feature"]], known[c["feature"]]) for c in rule["if"])
+        rule
+        for rule in (*document["rules"], *document["fallbacks"])
+        if all(holds(c, row[c["feature"]], known[c["feature"]]) for c in rule["if"])
     ]
-    assert [rule["tree"] for rule in applying] == list(range(document["n_trees"]))
+    assert sorted(rule["tree"] for rule in applying) == list(range(document["n_trees"]))
     multiplier = math.prod(rule["multiplier"] for rule in applying)
     p = row[document["score_column"]]
     if document["link"] == "linear":
@@ -63,7 +65,7 @@ def test_the_document_is_valid_and_its_rules_are_the_model(seed: int, link: Any)
 def test_the_schema_is_itself_valid_and_refuses_what_is_no_rule() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     document = document_of(random_model(1))
-    for change in ({"version": 2}, {"link": "cubic"}, {"alpha": 0}, {"more": 1}):
+    for change in ({"version": 1}, {"link": "cubic"}, {"alpha": 0}, {"more": 1}):
         assert not validator.is_valid({**document, **change})
     document["rules"][0].pop("bound")
     assert not validator.is_valid(document)
@@ -77,10 +79,9 @@ def test_equal_models_give_equal_text() -> None:
 def test_text_has_one_line_for_each_rule_and_says_how_they_act() -> None:
     model = random_model(4, "linear")
     text = str(export_model(model, "rules"))
-    n_rules = len(document_of(model)["rules"])
-    assert sum(line.startswith("  if ") for line in text.splitlines()) == n_rules
-    assert "the multipliers of all trees multiply score." in text
-    assert "then multiply the probability by" in text
+    assert sum(line.startswith("  × ") for line in text.splitlines()) == len(document_of(model)["rules"])
+    assert text.startswith(f"{model.n_rules} rules in 3 trees.")
+    assert "the factors (×) of all trees multiply score." in text
     assert "Tree 3" in text
 
 

@@ -17,7 +17,7 @@ def test_the_path_leads_to_the_calibrated_value(seed, link, n_trees):
     model = random_model(seed, link, n_trees)
     columns = random_rows(seed, model, 20)
     scorer = RowScorer(model)
-    known = set(map(str, rules(model)))
+    known = set(map(str, rules(model, fallbacks=True)))
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
         found = explain(model, row)
@@ -31,6 +31,13 @@ def test_the_path_leads_to_the_calibrated_value(seed, link, n_trees):
 def test_it_reads_well_and_names_what_is_absent():
     model = random_model(1, n_trees=2)
     row = {name: 0.25 if name == "score" else None for name in model.bins.names}
-    assert str(explain(model, row)).startswith("prediction 0.25\ntree 1: ")
+    explained = explain(model, row)
+    first, *trees, product, last = str(explained).splitlines()
+    assert first == "prediction 0.25"
+    assert [line.split(" → ")[0] for line in trees] == [f"× {path.rule.multiplier:.4g}" for path in explained.trees]
+    assert product == f"× {explained.multiplier:.4g} on the odds in all"
+    assert last == f"calibrated {explained.calibrated:.6g}"
+    odds = 0.25 / 0.75 * explained.multiplier
+    assert odds / (1 + odds) == pytest.approx(explained.calibrated)
     with pytest.raises(DataError, match="no 'score'"):
         explain(model, {})

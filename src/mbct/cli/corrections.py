@@ -62,7 +62,7 @@ class Moves:
 
     def largest(self) -> tuple[Correction, ...]:
         """The value of each feature whose predictions are moved most in total, the largest three of them."""
-        from mbct.model.rules import condition
+        from mbct.model.wording import condition
 
         found = []
         features = () if self._model is None else list(self._model.bins)[1:]

@@ -6,10 +6,10 @@ from typing import Literal
 
 from mbct.errors import ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import rules, rules_as_dicts
+from mbct.model.rules import rule_as_dict, rules
 
 FORMAT = "mbct-rules"
-VERSION = 1
+VERSION = 2
 
 
 def to_rules(model: CalibrationEnsemble, form: Literal["text", "json"] = "text") -> str:
@@ -27,10 +27,9 @@ def rules_text(model: CalibrationEnsemble) -> str:
         return f"No rules: {model.score} is returned as it is.\n"
     target = f"the odds of {model.score}" if model.link == "odds" else model.score
     lines = [
-        f"{model.n_rules:,} bins in {len(model.trees):,} trees. In each tree one rule applies to a row; "
-        f"the multipliers of all trees multiply {target}.",
-        f"± is Theorem 1's bound at level {model.alpha:g}, for all bins of a tree at once; "
-        "PUD is mean prediction over label rate, below 1 where predictions are too low.",
+        f"{model.n_rules:,} rules in {len(model.trees):,} trees. In each tree one rule applies to a row; "
+        f"the factors (×) of all trees multiply {target}.",
+        "The arrow goes from the mean prediction of a rule's training rows to what the rule makes of it.",
     ]
     for number, group in groupby(rules(model), key=lambda rule: rule.tree):
         lines.append(f"\nTree {number + 1}")
@@ -39,7 +38,11 @@ def rules_text(model: CalibrationEnsemble) -> str:
 
 
 def rules_json(model: CalibrationEnsemble) -> str:
-    """All rules with their conditions, multiplier, rows, PUD and bound; equal models give equal text."""
+    """All rules with their conditions, multiplier, rows, PUD and bound; equal models give equal text.
+
+    ``fallbacks`` are those of no training row: they apply to values that training did not see.
+    """
+    every = list(rules(model, fallbacks=True))
     document = {
         "format": FORMAT,
         "version": VERSION,
@@ -51,6 +54,7 @@ def rules_json(model: CalibrationEnsemble) -> str:
             {"name": feature.name, "kind": feature.kind, "type": getattr(feature, "value_type", "number")}
             for feature in model.bins
         ],
-        "rules": rules_as_dicts(model),
+        "rules": [rule_as_dict(rule) for rule in every if rule.rows > 0.0],
+        "fallbacks": [rule_as_dict(rule) for rule in every if rule.rows == 0.0],
     }
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1, sort_keys=True) + "\n"

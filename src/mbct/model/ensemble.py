@@ -19,7 +19,7 @@ import numpy as np
 
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.compiled import Steps, WalkedTrees, compile_trees
-from mbct.model.rules import Rule, rules, to_text
+from mbct.model.rules import Rule, n_rules, rules, to_text
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
@@ -48,8 +48,8 @@ class CalibrationEnsemble:
 
     @property
     def n_rules(self) -> int:
-        """Number of leaves over all trees."""
-        return sum(len(tree.leaves) for tree in self.trees)
+        """Number of rules that training rows met, over all trees: what :meth:`rules` lists."""
+        return sum(map(n_rules, self.trees))
 
     def total_step(self, codes: CodeMatrix) -> FloatArray:
         """Product of the multipliers ("linear") or sum of the steps ("odds") of each row, in the order of the trees."""
@@ -104,7 +104,7 @@ class CalibrationEnsemble:
         return sigmoid(logit(y_prob) + total_step)
 
     def rules(self) -> Iterator[Rule]:
-        """If-then rules of all trees; those of one tree exclude each other and cover every row."""
+        """If-then rules of all trees; those of one tree exclude each other and cover every training row."""
         return rules(self)
 
     def to_text(self) -> str:

@@ -1,53 +1,22 @@
 """A fitted ensemble as if-then rules: what each bin holds, what it multiplies by, and how sure that is."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbct.model.bins import Feature, NumberBins
-from mbct.model.tree import CalibrationTree
+import numpy as np
+
+from mbct.model.masks import moved
+from mbct.model.tree import NODE_SUMS, CalibrationTree
+from mbct.model.wording import Condition, condition
 from mbct.stats.theorem import label_rate_bound
+from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
     from mbct.model.ensemble import CalibrationEnsemble
 
-
-@dataclass(frozen=True)
-class Condition:
-    """One feature restricted to some of its codes."""
-
-    feature: str
-    intervals: tuple[tuple[float, float], ...] = ()
-    """Of a number: low < x ≤ high."""
-    values: tuple[str, ...] = ()
-    """Of a category."""
-    missing: bool = False
-    unseen: bool = False
-
-    def __str__(self) -> str:
-        return self.shortened(len(self.intervals) + len(self.values))
-
-    def shortened(self, most: int) -> str:
-        """In words, with at most so many values or intervals named and the others counted.
-
-        >>> Condition("day", intervals=((-math.inf, 2.5), (4.5, 5.5), (7.5, 9.5)), missing=True).shortened(2)
-        '(day in {≤ 2.5, (4.5, 5.5], 1 more} or day is missing)'
-        """
-        parts = []
-        if len(self.intervals) == 1:
-            parts.append(_interval_text(self.feature, *self.intervals[0]))
-        elif self.intervals:
-            parts.append(f"{self.feature} in {_listed([_interval_in_list(*ends) for ends in self.intervals], most)}")
-        if len(self.values) == 1:
-            parts.append(f"{self.feature} = {self.values[0]}")
-        elif self.values:
-            parts.append(f"{self.feature} in {_listed(self.values, most)}")
-        if self.missing:
-            parts.append(f"{self.feature} is missing")
-        if self.unseen:
-            parts.append(f"{self.feature} is a value not seen before")
-        return parts[0] if len(parts) == 1 else f"({' or '.join(parts)})" if parts else f"{self.feature} has no value"
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -67,30 +36,88 @@ class Rule:
     bound: float
     """Theorem 1: the bin's label rate lies this near to the truth, for all bins of the tree at once."""
     fallback: bool
-    """Whether the bin collects what no branch of an inner node takes: values it met in no training row."""
+    """Whether the bin collects what no branch of an inner node takes: too few training rows, or none."""
 
-    def __str__(self) -> str:
-        condition = " and ".join(map(str, self.conditions)) or "always"
+    @property
+    def after(self) -> float:
+        """What the rule makes of the mean prediction."""
+        step = self.multiplier if self.applies_to == "probability" else math.log(self.multiplier)
+        return moved(self.mean_prediction, step, self.applies_to == "probability")
+
+    @property
+    def effect(self) -> float:
+        """By how many positives the rule moves the predictions of its training rows; rules are sorted by it."""
+        return self.rows * abs(self.after - self.mean_prediction)
+
+    @property
+    def direction(self) -> str:
+        """How the prediction was, by what the rule makes of it."""
+        return "too low" if self.multiplier > 1.0 else "too high" if self.multiplier < 1.0 else "right"
+
+    @property
+    def summary(self) -> str:
+        """Factor, direction, rows, and the mean prediction before and after."""
         return (
-            f"if {condition} then multiply the {self.applies_to} by {self.multiplier:.4g}  "
-            f"[{self.rows:,.0f} rows, rate {self.label_rate:.4g} ± {self.bound:.2g}, PUD {self.pud:.3g}]"
+            f"× {self.multiplier:.4g}, predicted {self.direction}, {self.rows:,.0f} rows, "
+            f"{self.mean_prediction:.3g} → {self.after:.3g}"
         )
 
+    def __str__(self) -> str:
+        return f"{self.summary}: {' and '.join(map(str, self.conditions)) or 'always'}"
 
-def rules(model: "CalibrationEnsemble") -> Iterator[Rule]:
-    """All rules, tree by tree; those of one tree exclude each other and cover every row."""
+    def shortened(self, width: int) -> str:
+        """On one line of so many characters: lists of values are cut first, the end of the line last."""
+        most = max((len(each.words) for each in self.conditions), default=0)
+        for named in (most, 8, 4, 2, 1):
+            conditions = " and ".join(each.shortened(named) for each in self.conditions) or "always"
+            line = f"{self.summary}: {conditions}"
+            if len(line) <= width:
+                return line
+        return f"{line[: width - 1]}…"
+
+
+def rules(model: "CalibrationEnsemble", *, fallbacks: bool = False) -> Iterator[Rule]:
+    """Rules that training rows met, tree by tree; those of one tree exclude each other.
+
+    With ``fallbacks`` also those of no training row, for values not seen there: then one of each tree holds for a row.
+    """
     for number, tree in enumerate(model.trees):
-        yield from _rules_of_tree(model, number, tree)
+        for rule in _rules_of_tree(model, number, tree):
+            if fallbacks or rule.rows > 0.0:
+                yield rule
+
+
+def stopped_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
+    """Count, label and prediction of the training rows that stop at each node: all of a leaf's, of others the rest.
+
+    Sums are rounded, so a rest below a millionth of the node is none.
+    """
+    parent = tree.parents
+    has_parent = parent >= 0
+    total = {name: getattr(tree, name) for name in NODE_SUMS}
+    left = {
+        name: values - np.bincount(parent[has_parent], values[has_parent], minlength=tree.n_nodes)
+        for name, values in total.items()
+    }
+    some = (tree.feature < 0) | (left["count"] > _ROUNDING * total["count"])
+    left["label"] = np.minimum(left["label"], left["count"])
+    return {name: np.where(some, np.maximum(values, 0.0), 0.0) for name, values in left.items()}
+
+
+def n_rules(tree: CalibrationTree) -> int:
+    """Number of rules of a tree that training rows met."""
+    return int(np.count_nonzero(stopped_sums(tree)["count"]))
 
 
 def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationTree) -> Iterator[Rule]:
+    sums = stopped_sums(tree)
     n_bins = len(tree.leaves)
     pending: list[tuple[int, dict[int, frozenset[int]]]] = [(0, {})]
     while pending:
         node, path = pending.pop()
         feature = int(tree.feature[node])
         if feature < 0:
-            yield _rule(model, number, tree, node, path, n_bins, fallback=False)
+            yield _rule(model, number, tree, node, path, sums, n_bins, fallback=False)
             continue
         allowed = path.get(feature, frozenset(range(model.bins[feature].n_codes)))
         taken: frozenset[int] = frozenset()
@@ -101,7 +128,7 @@ def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationT
             if reachable:
                 below.append((child, {**path, feature: reachable}))
         if allowed - taken:
-            yield _rule(model, number, tree, node, {**path, feature: allowed - taken}, n_bins, fallback=True)
+            yield _rule(model, number, tree, node, {**path, feature: allowed - taken}, sums, n_bins, fallback=True)
         pending.extend(reversed(below))
 
 
@@ -111,11 +138,12 @@ def _rule(
     tree: CalibrationTree,
     node: int,
     path: dict[int, frozenset[int]],
+    sums: dict[str, FloatArray],
     n_bins: int,
     *,
     fallback: bool,
 ) -> Rule:
-    count, label, pred = float(tree.count[node]), float(tree.label[node]), float(tree.pred[node])
+    count, label, pred = (float(sums[name][node]) for name in NODE_SUMS)
     rate = label / count if count else 0.0
     step = float(tree.step[node])
     return Rule(
@@ -124,52 +152,13 @@ def _rule(
         conditions=tuple(condition(model.bins[feature], codes) for feature, codes in path.items()),
         multiplier=step if model.link == "linear" else math.exp(step),
         applies_to="probability" if model.link == "linear" else "odds",
-        rows=0.0 if fallback else count,
+        rows=count,
         label_rate=rate,
         mean_prediction=pred / count if count else 0.0,
         pud=pred / label if label else math.inf,
-        bound=float(label_rate_bound(rate, count, n_bins, model.alpha)),
+        bound=float(label_rate_bound(rate, count, n_bins, model.alpha)) if count else 1.0,
         fallback=fallback,
     )
-
-
-def condition(feature: Feature, codes: frozenset[int]) -> Condition:
-    """The restriction of a feature to some of its codes, in terms of raw values."""
-    known = sorted(code for code in codes if code < feature.n_values)
-    missing, unseen = feature.missing in codes, feature.unseen in codes
-    if isinstance(feature, NumberBins):
-        return Condition(feature.name, intervals=tuple(_intervals(feature, known)), missing=missing)
-    return Condition(feature.name, values=tuple(feature.values[code] for code in known), missing=missing, unseen=unseen)
-
-
-def _intervals(feature: NumberBins, codes: list[int]) -> Iterator[tuple[float, float]]:
-    bounds = (-math.inf, *feature.edges, math.inf)
-    first = 0
-    for position, code in enumerate(codes):
-        if position + 1 == len(codes) or codes[position + 1] != code + 1:
-            yield bounds[codes[first]], bounds[code + 1]
-            first = position + 1
-
-
-def _interval_text(name: str, low: float, high: float) -> str:
-    if math.isinf(low) and math.isinf(high):
-        return f"{name} is known"
-    if math.isinf(low):
-        return f"{name} ≤ {high:g}"
-    if math.isinf(high):
-        return f"{name} > {low:g}"
-    return f"{low:g} < {name} ≤ {high:g}"
-
-
-def _interval_in_list(low: float, high: float) -> str:
-    if math.isinf(low):
-        return f"≤ {high:g}"
-    return f"> {low:g}" if math.isinf(high) else f"({low:g}, {high:g}]"
-
-
-def _listed(texts: Sequence[str], most: int) -> str:
-    shown = [*texts[:most], f"{len(texts) - most:,} more"] if len(texts) > most else texts
-    return f"{{{', '.join(shown)}}}"
 
 
 def to_text(model: "CalibrationEnsemble") -> str:

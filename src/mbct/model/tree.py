@@ -48,6 +48,16 @@ class CalibrationTree:
         """Numbers of the nodes without children."""
         return np.flatnonzero(self.feature < 0).astype(np.int32)
 
+    @property
+    def parents(self) -> npt.NDArray[np.int64]:
+        """Parent of each node; −1 for the root."""
+        inner = np.flatnonzero(self.feature >= 0)
+        parent = np.full(self.n_nodes, -1, np.int64)
+        if len(inner):
+            owner = inner[np.searchsorted(self.table_start[inner], np.arange(len(self.table)), side="right") - 1]
+            parent[self.table[self.table != STOP]] = owner[self.table != STOP]
+        return parent
+
     def child_numbers(self, node: int) -> IntArray:
         """Numbers of a node's children; none for a leaf."""
         if self.feature[node] < 0:

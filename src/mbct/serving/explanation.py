@@ -1,5 +1,6 @@
 """Why a row is calibrated as it is: the path of conditions and the rule that applies, tree by tree."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,8 +9,9 @@ from mbct.errors import DataError
 from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import moved
-from mbct.model.rules import Rule, condition, rules
+from mbct.model.rules import Rule, rule_as_dict, rules
 from mbct.model.tree import STOP, CalibrationTree
+from mbct.model.wording import condition
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,24 @@ class Explanation:
     calibrated: float
     trees: tuple[TreePath, ...]
 
+    @property
+    def multiplier(self) -> float:
+        """The factors of all trees together."""
+        return math.prod(path.rule.multiplier for path in self.trees)
+
     def __str__(self) -> str:
         lines = [f"prediction {self.score:.6g}"]
         for path in self.trees:
-            way = ", ".join(branch.condition for branch in path.branches) or "always"
-            lines.append(f"tree {path.tree + 1}: {way}: × {path.rule.multiplier:.4g} → {path.after:.6g}")
+            way = " and ".join(map(str, path.rule.conditions)) or "always"
+            lines.append(f"× {path.rule.multiplier:.4g} → {path.after:.6g}  {path.rule.rows:,.0f} rows: {way}")
+        if self.trees:
+            lines.append(f"× {self.multiplier:.4g} on the {self.trees[0].rule.applies_to} in all")
         return "\n".join([*lines, f"calibrated {self.calibrated:.6g}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        trees = [{"rule": rule_as_dict(path.rule), "after": path.after} for path in self.trees]
+        return {"score": self.score, "calibrated": self.calibrated, "multiplier": self.multiplier, "trees": trees}
 
 
 def explain(
@@ -81,7 +95,7 @@ def explain(
 
 def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
     """Every rule by its tree and the node where its rows stop."""
-    return {(rule.tree, rule.node): rule for rule in rules(model)}
+    return {(rule.tree, rule.node): rule for rule in rules(model, fallbacks=True)}
 
 
 def _walk(

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import Condition, condition
 from mbct.model.trace import FitTrace, SplitRecord
 from mbct.model.tree import CalibrationTree
+from mbct.model.wording import condition
 from mbct.stats.scores import log_losses
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
@@ -85,7 +85,7 @@ def outline_tree(
         branches = chosen.children(number, model.bins[feature].n_codes) if feature >= 0 else {}
         for child, codes in branches.items():
             parent[child], depth[child] = number, depth[number] + 1
-            text[child] = short_condition(condition(model.bins[feature], frozenset(codes)))
+            text[child] = condition(model.bins[feature], frozenset(codes)).shortened(MOST_VALUES)
         count, step = float(chosen.count[number]), float(chosen.step[number])
         rate = float(chosen.label[number]) / count if count else 0.0
         nodes.append(
@@ -106,18 +106,6 @@ def outline_tree(
     applies_to = "prediction" if model.link == "linear" else "odds"
     loss = "log loss" if splits else trace.loss if trace is not None else ""
     return TreeOutline(tuple(nodes), tree, len(model.trees), applies_to, loss)
-
-
-def short_condition(full: Condition, most: int = MOST_VALUES) -> str:
-    """A condition in words, long lists of values cut off and counted; a value among unseen ones is left unsaid.
-
-    >>> short_condition(Condition("site", values=("a", "b", "c")), most=2)
-    'site in {a, b, 1 more}'
-    >>> short_condition(Condition("day", intervals=((1.5, 2.5), (4.5, 5.5), (7.5, 9.5))), most=2)
-    'day in {(1.5, 2.5], (4.5, 5.5], 1 more}'
-    """
-    known = bool(full.values or full.intervals)
-    return replace(full, unseen=full.unseen and not known).shortened(most)
 
 
 def first_grown(model: CalibrationEnsemble) -> int:

@@ -1,14 +1,14 @@
 """Chapter: the rules, strongest first, with a search."""
 
-import math
 from dataclasses import dataclass
 
-from mbct.evaluation.diagnostics.tree_outline import short_condition
 from mbct.model.rules import Rule
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
+from mbct.report.sections import heat_map
 
 MOST_RULES = 400
+_MOST_VALUES = 6
 TITLE = "The rules"
 
 
@@ -18,19 +18,17 @@ class RuleList:
 
     rules: tuple[Rule, ...]
     total: int
+    maps: tuple[heat_map.HeatMap, ...] = ()
 
 
 def compute(scored: Scored) -> RuleList | None:
-    """Rules by rows × |log multiplier|; those of no training row are left out."""
+    """Rules by how many positives they move, and the strongest tables of two features."""
     if scored.model is None or not scored.model.trees:
         return None
-    every = [rule for rule in scored.model.rules() if not rule.fallback]
-    ordered = sorted(every, key=lambda rule: (-_strength(rule), rule.tree, rule.node))
-    return RuleList(tuple(ordered[:MOST_RULES]), len(every))
-
-
-def _strength(rule: Rule) -> float:
-    return rule.rows * abs(math.log(max(rule.multiplier, 1e-9)))
+    ordered = sorted(scored.model.rules(), key=lambda rule: (-rule.effect, rule.tree, rule.node))
+    if not ordered:
+        return None
+    return RuleList(tuple(ordered[:MOST_RULES]), len(ordered), heat_map.compute(scored.model, ordered))
 
 
 def render(found: RuleList | None) -> Section:
@@ -40,25 +38,25 @@ def render(found: RuleList | None) -> Section:
     of = "" if found.total == len(found.rules) else f"; the {len(found.rules):,} strongest of {found.total:,} are shown"
     target = found.rules[0].applies_to
     lead = (
-        f"Each tree puts a row into one bin and multiplies its {target} by that bin's factor{of}. Strongest first: "
-        "rows × |log multiplier|. The bound holds for all bins of a tree at once (Theorem 1)."
+        f"Each tree puts a row into one bin and multiplies its {target} by that bin's factor{of}. First those that "
+        "move the most positives. The bound holds for all bins of a tree at once (Theorem 1)."
     )
     columns = (
-        Column("tree"),
-        Column("if", number=False),
-        Column("×", hint=f"multiplier of the {target}", alone=f"× {target}"),
+        Column("×", hint=f"factor of the {target}", alone=f"× {target}"),
+        Column("predicted", number=False, hint="mean prediction of the training rows, and what the rule makes of it"),
         Column("rows"),
+        Column("if", number=False),
         Column("label rate ± bound"),
-        Column("PUD", hint="mean prediction / label rate before this tree"),
+        Column("tree"),
     )
     lines = [
         [
-            f"{rule.tree + 1}",
-            " and ".join(text(short_condition(each)) for each in rule.conditions) or "always",
             f'<b class="{"up" if rule.multiplier > 1 else "down"}">{number(rule.multiplier)}</b>',
+            f"{rule.direction}: {number(rule.mean_prediction, 3)} → {number(rule.after, 3)}",
             f"{rule.rows:,.0f}",
+            " and ".join(text(each.shortened(_MOST_VALUES)) for each in rule.conditions) or "always",
             f"{number(rule.label_rate, 3)} ± {number(rule.bound, 2)}",
-            number(rule.pud, 3),
+            f"{rule.tree + 1}",
         ]
         for rule in found.rules
     ]
@@ -67,10 +65,6 @@ def render(found: RuleList | None) -> Section:
         '<input id="rule-search" type="search" placeholder="device mobile" autocomplete="off">'
         f'<output id="rule-count" aria-live="polite">{len(lines):,} rules</output></p>'
     )
-    return Section(
-        "rules",
-        TITLE,
-        lead,
-        f'{search}<div class="tall">{table(columns, lines, name="rules-table", label="rules")}</div>',
-        folded=True,
-    )
+    listed = table(columns, lines, name="rules-table", label="rules")
+    body = f'{heat_map.render(found.maps, target)}{search}<div class="tall">{listed}</div>'
+    return Section("rules", TITLE, lead, body, folded=True)
