@@ -300,7 +300,8 @@ def test_sums_of_steps_beyond_the_range_of_exp_do_not_overflow(postgres: Any, sp
 
 
 def test_hundreds_of_trees_stay_within_the_depth_that_engines_bear() -> None:
-    model = random_model(4, n_trees=2500, n_features=1)
+    # DuckDB and SQLite refuse an expression that nests 1,000 deep, as a plain sum of so many trees would.
+    model = random_model(4, n_trees=1050, n_features=1)
     rows = random_rows(4, model, 20)
     for score in (score_in_duckdb, score_in_sqlite):
         assert_equal(model, rows, score(model, rows, "expression"))
