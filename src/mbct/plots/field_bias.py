@@ -66,16 +66,8 @@ class FieldBiasDisplay:
         correction : "holm" or "benjamini-hochberg", default="holm"
             Correction of the p-values for the number of segments.
         """
-        found = compute_field_bias(
-            y_true,
-            y_prob,
-            by,
-            sample_weight=sample_weight,
-            max_values=max_values,
-            confidence=confidence,
-            correction=correction,
-        )
-        return cls(found[:1]).plot(ax)
+        options: Any = {"max_values": max_values, "confidence": confidence, "correction": correction}
+        return cls(compute_field_bias(y_true, y_prob, by, sample_weight=sample_weight, **options)[:1]).plot(ax)
 
     @classmethod
     def from_estimator(
@@ -104,16 +96,9 @@ class FieldBiasDisplay:
             How to compute and where to draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
+        options: Any = {"max_values": max_values, "confidence": confidence, "correction": correction}
         before, after = (
-            compute_field_bias(
-                rows.y_true,
-                column,
-                rows.fields(by),
-                sample_weight=rows.weight,
-                max_values=max_values,
-                confidence=confidence,
-                correction=correction,
-            )
+            compute_field_bias(rows.y_true, column, rows.fields(by), sample_weight=rows.weight, **options)
             for column in (rows.before, rows.after)
         )
         same = next(each for each in after if each.field == before[0].field)

@@ -216,19 +216,7 @@ class SegmentReliabilityDisplay:
             At least as many as panels; None makes a new figure.
         """
         named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
-        curves = {
-            str(name): compute_panels(
-                y_true,
-                column,
-                by,
-                n_bins=n_bins,
-                confidence=confidence,
-                sample_weight=sample_weight,
-                max_panels=max_panels,
-            )
-            for name, column in named.items()
-        }
-        return cls(curves).plot(axes)
+        return cls(_panels(y_true, named, by, n_bins, max_panels, confidence, sample_weight)).plot(axes)
 
     @classmethod
     def from_estimator(
@@ -257,18 +245,8 @@ class SegmentReliabilityDisplay:
             How to compute and where to draw.
         """
         rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        curves = {
-            name: compute_panels(
-                rows.y_true,
-                column,
-                rows.fields(by),
-                n_bins=n_bins,
-                confidence=confidence,
-                sample_weight=rows.weight,
-                max_panels=max_panels,
-            )
-            for name, column in (("before", rows.before), ("after", rows.after))
-        }
+        named = {"before": rows.before, "after": rows.after}
+        curves = _panels(rows.y_true, named, rows.fields(by), n_bins, max_panels, confidence, rows.weight)
         return cls(curves, colours=(BEFORE, AFTER)).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
@@ -297,3 +275,11 @@ class SegmentReliabilityDisplay:
         lines = math.ceil(n_panels / columns)
         size = (3.4 * columns, 3.3 * lines)
         return pyplot().subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)[1].ravel()
+
+
+def _panels(
+    y_true: Any, named: Mapping[str, Any], by: Any, n_bins: int, most: int, confidence: float, sample_weight: Any
+) -> dict[str, tuple[ReliabilityCurve, ...]]:
+    """The curves of each column, one a segment."""
+    options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight, "max_panels": most}
+    return {str(name): tuple(compute_panels(y_true, column, by, **options)) for name, column in named.items()}
