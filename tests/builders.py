@@ -137,7 +137,7 @@ def random_rows(
 
 def reference(model: CalibrationEnsemble, rows: dict[str, list[Any]]) -> np.ndarray[Any, Any]:
     """Calibrated probabilities of raw columns, as the package itself computes them."""
-    y_prob = np.array(rows[model.score], dtype=np.float64)
+    y_prob = np.array(rows[model.score_column], dtype=np.float64)
     columns = read_columns({name: _objects(values) for name, values in rows.items()})
     return model.calibrate_codes(encode(columns, model.bins, y_prob), y_prob)
 

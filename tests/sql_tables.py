@@ -25,7 +25,7 @@ def create_table(model: CalibrationEnsemble, dialect: str) -> str:
 def as_tuples(model: CalibrationEnsemble, rows: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
     """Rows of the table."""
     names = model.bins.names
-    return [(i, *(rows[name][i] for name in names)) for i in range(len(rows[model.score]))]
+    return [(i, *(rows[name][i] for name in names)) for i in range(len(rows[model.score_column]))]
 
 
 def as_text(value: Any) -> Any:

@@ -285,7 +285,7 @@ def test_no_exception_ends_the_watching(failing, caplog):
 
 def with_features(model, features):
     """The same score with other features, and no trees."""
-    return CalibrationEnsemble(model.score, model.link, FeatureBins((model.bins[0], *features)), ())
+    return CalibrationEnsemble(model.score_column, model.link, FeatureBins((model.bins[0], *features)), ())
 
 
 def test_a_model_with_other_columns_is_refused_unless_allowed(model_file, content):

@@ -124,7 +124,7 @@ def test_threads_do_not_disturb_each_other():
 
 def test_a_single_leaf_tree_and_no_tree_work():
     model = random_model(10, n_trees=1)
-    root = CalibrationEnsemble(model.score, model.link, model.bins, ())
+    root = CalibrationEnsemble(model.score_column, model.link, model.bins, ())
     assert RowScorer(root).score_row({name: 0.25 if name == "score" else None for name in model.bins.names}) == 0.25
 
 

@@ -224,7 +224,7 @@ class MBCTCalibrator(MBCTParameters):
         if is_lazy(X):
             result, columns = fit_source(self, X, y, sample_weight, y_prob, blocks)
             self._keep(result)
-            self._remember(result.model.score, columns, ClassLabels())
+            self._remember(result.model.score_column, columns, ClassLabels())
             return self
         return self.fit_data(
             training_data(X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks)

@@ -155,9 +155,9 @@ def as_ensemble(model: Any) -> CalibrationEnsemble:
 
 def calibrated(columns: Columns, ensemble: CalibrationEnsemble) -> FloatArray:
     """Calibrated probabilities of columns in memory, NaN where the prediction is missing."""
-    given = columns.numpy(ensemble.score)
+    given = columns.numpy(ensemble.score_column)
     missing = np.isnan(given) if given.dtype.kind == "f" else np.zeros(len(given), dtype=np.bool_)
-    y_prob = as_probabilities(np.where(missing, 0.5, given), f"score column {ensemble.score!r}")
+    y_prob = as_probabilities(np.where(missing, 0.5, given), f"score column {ensemble.score_column!r}")
     found = ensemble.calibrate_codes(encode(columns, ensemble.bins, y_prob), y_prob)
     return np.where(missing, np.nan, found)
 
@@ -170,12 +170,12 @@ def used_features(ensemble: CalibrationEnsemble) -> set[int]:
 def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> LazySource:
     """The source with a column of calibrated probabilities."""
     used = used_features(ensemble)
-    require(source, [ensemble.score, *(ensemble.bins[j].name for j in sorted(used - {0}))])
-    require_number(source, ensemble.score, "score")
+    require(source, [ensemble.score_column, *(ensemble.bins[j].name for j in sorted(used - {0}))])
+    require_number(source, ensemble.score_column, "score")
     names = source.names
     if not ensemble.trees:
-        return source.with_frame(source.frame.with_columns(number(ensemble.score).alias(name)))
-    prepared = source.with_frame(source.frame.with_columns(number(ensemble.score).alias(P)))
+        return source.with_frame(source.frame.with_columns(number(ensemble.score_column).alias(name)))
+    prepared = source.with_frame(source.frame.with_columns(number(ensemble.score_column).alias(P)))
     coded = with_codes(prepared, ensemble.bins, P, used)
     n_codes = ensemble.bins.n_codes
     terms = [code_tests(tree, n_codes) for tree in ensemble.trees]

@@ -137,7 +137,7 @@ def _output(parent: Element, model: CalibrationEnsemble, output: str) -> None:
     kind = {"optype": "continuous", "dataType": "double"}
     _below(fields, "OutputField", name="total step", feature="predictedValue", **kind)
     calibrated = _below(fields, "OutputField", name=output, feature="transformedValue", **kind)
-    score, total = _element("FieldRef", field=model.score), _element("FieldRef", field="total step")
+    score, total = _element("FieldRef", field=model.score_column), _element("FieldRef", field="total step")
     if not model.trees:
         calibrated.append(score)
     elif model.link == "linear":

@@ -24,8 +24,8 @@ def to_rules(model: CalibrationEnsemble, form: Literal["text", "json"] = "text")
 def rules_text(model: CalibrationEnsemble) -> str:
     """One line a rule, tree by tree, under a heading that says how the rules act together."""
     if not model.trees:
-        return f"No rules: {model.score} is returned as it is.\n"
-    target = f"the odds of {model.score}" if model.link == "odds" else model.score
+        return f"No rules: {model.score_column} is returned as it is.\n"
+    target = f"the odds of {model.score_column}" if model.link == "odds" else model.score_column
     lines = [
         f"{model.n_rules:,} rules in {len(model.trees):,} trees. In each tree one rule applies to a row; "
         f"the factors (×) of all trees multiply {target}.",
@@ -46,7 +46,7 @@ def rules_json(model: CalibrationEnsemble) -> str:
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "score_column": model.score,
+        "score_column": model.score_column,
         "link": model.link,
         "alpha": model.alpha,
         "n_trees": len(model.trees),

@@ -36,11 +36,11 @@ _ROWS_AT_ONCE = 1 << 16
 class CalibrationEnsemble:
     """What a fitted MBCT is: plain data, JSON both ways.
 
-    ``score`` names the prediction's column, which is also the first of the ``bins``; ``alpha`` is the level of
+    ``score_column`` names the prediction's column, which is also the first of the ``bins``; ``alpha`` is the level of
     Theorem 1's bound on every bin.
     """
 
-    score: str
+    score_column: str
     link: Link
     bins: FeatureBins
     trees: tuple[CalibrationTree, ...]
@@ -119,7 +119,7 @@ class CalibrationEnsemble:
         """Plain JSON."""
         n_codes = self.bins.n_codes
         return {
-            "score_column": self.score,
+            "score_column": self.score_column,
             "link": self.link,
             "alpha": self.alpha,
             "features": self.bins.to_list(),

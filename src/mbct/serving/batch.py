@@ -64,13 +64,15 @@ class BatchScorer:
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
         """Score ``columns`` in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
         model = self._model
-        score = as_probabilities(probability_column(columns[0], model.score), model.score)
+        score = as_probabilities(probability_column(columns[0], model.score_column), model.score_column)
         codes = np.empty((len(score), len(model.bins)), self._code_type)
         unseen: Counter[str] = Counter()
         for j, (feature, encode) in enumerate(zip(model.bins, self._encoders, strict=True)):
             column = score if j == 0 else columns[j]
             if len(column) != len(score):
-                raise DataError(f"{feature.name} has {len(column):,} rows where {model.score} has {len(score):,}")
+                raise DataError(
+                    f"{feature.name} has {len(column):,} rows where {model.score_column} has {len(score):,}"
+                )
             codes[:, j] = encode(column)
             if not feature.ordered and (found := int(np.count_nonzero(codes[:, j] == feature.unseen))):
                 unseen[feature.name] = found

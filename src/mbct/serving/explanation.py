@@ -78,7 +78,7 @@ def explain(
     if missing := [name for name in model.bins.names if name not in row]:
         raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")
     rule_of = rules_by_node(model) if rule_of is None else rule_of
-    score = as_probability(row[model.score], model.score)
+    score = as_probability(row[model.score_column], model.score_column)
     values = [score, *(row[name] for name in model.bins.names[1:])]
     codes = [feature.value_encoder()(value) for feature, value in zip(model.bins, values, strict=True)]
     linear = model.link == "linear"

@@ -78,7 +78,7 @@ class LoadedModel:
         model = self.model
         return {
             "model": self.version,
-            "score": model.score,
+            "score": model.score_column,
             "pattern": model.link,
             "trees": len(model.trees),
             "rules": model.n_rules,

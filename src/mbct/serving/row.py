@@ -30,7 +30,7 @@ class RowScorer:
 
     def __init__(self, model: CalibrationEnsemble, *, count_unseen: CountUnseen | None = None) -> None:
         self._model = model
-        self._score = model.score
+        self._score = model.score_column
         self._names = model.bins.names[1:]
         self._identity = not model.trees
         self._steps = row_steps(model)
@@ -44,7 +44,7 @@ class RowScorer:
         self._columns = list(enumerate(made[1:], start=1))
         self._named_columns = list(zip(range(1, len(made)), self._names, made[1:], strict=True))
         self._buffers = _Buffers(len(made))
-        self.score_row({model.score: 0.5, **dict.fromkeys(self._names)})
+        self.score_row({model.score_column: 0.5, **dict.fromkeys(self._names)})
 
     def score_row(self, row: Mapping[str, Any]) -> float:
         """Calibrated probability of ``row``: the prediction and every feature by name, None where missing."""

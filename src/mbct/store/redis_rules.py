@@ -48,7 +48,7 @@ def write_rules(client: Any, root: str, model: CalibrationEnsemble) -> None:
     pipeline.hset(
         root,
         mapping={
-            "score": model.score,
+            "score": model.score_column,
             "applies_to": applies_to,
             "features": len(model.bins),
             "trees": len(model.trees),

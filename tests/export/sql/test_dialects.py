@@ -34,7 +34,7 @@ def test_every_dialect_parses(dialect: str, form: str) -> None:
         assert isinstance(statement, sqlglot.exp.Create if form == "view" else sqlglot.exp.Select)
         columns = {column.name for column in statement.find_all(sqlglot.exp.Column)}
         assert columns <= {*model.bins.names, "v"}
-        assert model.score in columns
+        assert model.score_column in columns
 
 
 @pytest.mark.parametrize("form", ["select", "view"])
