@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names below
     from mbct.calibrators.online import OnlineCalibrator as OnlineCalibrator
     from mbct.calibrators.persistence import load_model as load_model
     from mbct.errors import MBCTWarning as MBCTWarning
+    from mbct.evaluation.certify import certify as certify
     from mbct.evaluation.compare import compare as compare
     from mbct.evaluation.comparison import Comparison as Comparison
     from mbct.evaluation.feature_ranking import FeatureRanking as FeatureRanking
@@ -43,6 +44,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "MulticlassCalibrator": "mbct.calibrators.multiclass.mbct",
         "OnlineCalibrator": "mbct.calibrators.online",
         "calibrators": "mbct.calibrators",
+        "certify": "mbct.evaluation.certify",
         "compare": "mbct.evaluation.compare",
         "data": "mbct.data",
         "errors": "mbct.errors",

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from mbct.evaluation.metrics.fields import field_rce as field_rce
     from mbct.evaluation.metrics.fields import multi_field as multi_field
     from mbct.evaluation.metrics.fields import pcoc as pcoc
+    from mbct.evaluation.metrics.known_truth import bfgepce as bfgepce
+    from mbct.evaluation.metrics.known_truth import epce as epce
+    from mbct.evaluation.metrics.known_truth import is_well_calibrated as is_well_calibrated
+    from mbct.evaluation.metrics.known_truth import sud as sud
     from mbct.evaluation.metrics.multi_view import mvce as mvce
     from mbct.evaluation.metrics.multicalibration import multicalibration_error as multicalibration_error
     from mbct.evaluation.metrics.scores import auc as auc
@@ -49,6 +53,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "auc": "mbct.evaluation.metrics.scores",
+        "bfgepce": "mbct.evaluation.metrics.known_truth",
         "bfgpce": "mbct.evaluation.metrics.binned",
         "brier": "mbct.evaluation.metrics.scores",
         "cal_n": "mbct.evaluation.metrics.fields",
@@ -56,10 +61,12 @@ __getattr__, __dir__, __all__ = lazy_names(
         "ecce": "mbct.evaluation.metrics.unbinned",
         "ece": "mbct.evaluation.metrics.binned",
         "ece_sweep": "mbct.evaluation.metrics.binned",
+        "epce": "mbct.evaluation.metrics.known_truth",
         "evaluate": "mbct.evaluation.metrics.evaluation",
         "field_ece": "mbct.evaluation.metrics.fields",
         "field_rce": "mbct.evaluation.metrics.fields",
         "grouped_auc": "mbct.evaluation.metrics.scores",
+        "is_well_calibrated": "mbct.evaluation.metrics.known_truth",
         "log_loss": "mbct.evaluation.metrics.scores",
         "mce": "mbct.evaluation.metrics.binned",
         "multi_field": "mbct.evaluation.metrics.fields",
@@ -70,6 +77,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "pcoc": "mbct.evaluation.metrics.fields",
         "pud": "mbct.evaluation.metrics.binned",
         "smooth_ece": "mbct.evaluation.metrics.unbinned",
+        "sud": "mbct.evaluation.metrics.known_truth",
         "tce": "mbct.evaluation.metrics.unbinned",
     },
 )

@@ -24,20 +24,21 @@ def test_the_input_and_one_column_more(folder: Path, tmp_path: Path, model: str)
     np.testing.assert_array_equal(after["calibrated"].to_numpy(), expected)
 
 
-def test_bounds_are_two_columns_more(folder: Path, tmp_path: Path):
+def test_an_interval_is_two_columns_more(folder: Path, tmp_path: Path):
     done = mbct(
-        "predict", folder / "paper.json", folder / "clicks.parquet", "--bounds", "-o", "o.parquet", cwd=tmp_path
+        "predict", folder / "certified.json", folder / "clicks.parquet", "--interval", "-o", "o.parquet", cwd=tmp_path
     )
     assert done.code == 0, done.err
     table = parquet.read_table(tmp_path / "o.parquet")
-    expected = load_model(folder / "paper.json").calibrate(
-        parquet.read_table(folder / "clicks.parquet"), return_bounds=True
+    expected = load_model(folder / "certified.json").calibrate(
+        parquet.read_table(folder / "clicks.parquet"), return_interval=True
     )
     for name, values in zip(["calibrated", "calibrated_lower", "calibrated_upper"], expected, strict=True):
         np.testing.assert_array_equal(table[name].to_numpy(), values)
-    refused = mbct("predict", folder / "isotonic.json", folder / "clicks.csv", "--bounds", "-o", "-", cwd=tmp_path)
-    assert refused.code == 2
-    assert "holds a 'isotonic' calibrator: --bounds needs bins" in refused.err
+    for model in ("isotonic.json", "paper.json"):
+        refused = mbct("predict", folder / model, folder / "clicks.csv", "--interval", "-o", "-", cwd=tmp_path)
+        assert refused.code == 2
+        assert "holds no certificate: --interval needs one, which mbct certify adds" in refused.err
 
 
 def test_csv_through_pipes_equals_parquet(folder: Path, tmp_path: Path):
@@ -172,14 +173,14 @@ def test_a_damaged_model(folder: Path, tmp_path: Path):
 def test_a_row_without_a_score_has_no_probability(folder: Path, tmp_path: Path):
     holes = "SELECT * REPLACE (CASE WHEN n % 4 = 0 THEN NULL WHEN n % 4 = 1 THEN 'nan'::DOUBLE ELSE pctr END AS pctr)"
     query = f"{holes} FROM (SELECT *, row_number() OVER () AS n FROM data)"
-    arguments = ["predict", folder / "paper.json", folder / "clicks.parquet", "--sql", query]
-    done = mbct(*arguments, "--bounds", "-o", "out.parquet", cwd=tmp_path)
+    arguments = ["predict", folder / "certified.json", folder / "clicks.parquet", "--sql", query]
+    done = mbct(*arguments, "--interval", "-o", "out.parquet", cwd=tmp_path)
     assert done.code == 0, done.err
     assert "rows without pctr, whose calibrated is empty: 2,000" in done.err
     table = parquet.read_table(tmp_path / "out.parquet")
     known = table.filter(pc.greater_equal(pc.bit_wise_and(table["n"], 3), 2))
     assert table["calibrated"].null_count == table["calibrated_upper"].null_count == 2000
-    expected = load_model(folder / "paper.json").calibrate(known)
+    expected = load_model(folder / "certified.json").calibrate(known)
     np.testing.assert_array_equal(known["calibrated"].to_numpy(), expected)
     stopped = mbct(*arguments, "--on-missing", "error", "-o", "other.parquet", cwd=tmp_path)
     assert stopped.code == 2

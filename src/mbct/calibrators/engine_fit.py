@@ -32,6 +32,7 @@ def fit_source(
             "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
         )
     refuse_sampled_paper(calibrator)
+    refuse_certificate(calibrator)
     if calibrator.score_column is None:
         raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
@@ -72,6 +73,7 @@ def fit_source(
 def check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
     """Raise unless ``calibrator`` can be fitted on cells that were aggregated before."""
     refuse_sampled_paper(calibrator)
+    refuse_certificate(calibrator)
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
     coded = Columns(dict.fromkeys(bins.names), 0)
@@ -101,4 +103,13 @@ def refuse_sampled_paper(calibrator: "MBCTCalibrator") -> None:
         raise ParameterError(
             "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives "
             f"the weight {1.0 / calibrator.negative_sampling_rate:g} by sample_weight"
+        )
+
+
+def refuse_certificate(calibrator: "MBCTCalibrator") -> None:
+    """Sums of cells cannot be parted into rows to fit on and rows to certify with."""
+    if calibrator.certify is not None:
+        raise ParameterError(
+            f"certify={calibrator.certify!r} needs the rows in memory: read them first, or keep rows apart and certify "
+            "the model with them (mbct.certify)"
         )

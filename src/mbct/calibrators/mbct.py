@@ -2,11 +2,13 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mbct.calibrators.certification import HeldOutRows, certify_rows
 from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.calibrators.mbct_parameters import MBCTParameters
@@ -18,24 +20,26 @@ from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
-from mbct.errors import MBCTWarning
+from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.bounds import bin_of
+from mbct.model.certificate import Certificate, model_hash
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import (
     LARGEST_SUM,
     MOST_FEATURES,
     number,
-    read_bounds,
     read_ensemble,
+    read_fingerprint,
     read_list,
     read_trace,
     text,
 )
+from mbct.model.fingerprint import RowFingerprint
 from mbct.model.importance import feature_shares
 from mbct.model.rules import Rule
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells
-from mbct.training.trainer import TrainingResult, train_cells
+from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells
 from mbct.validation import FloatArray
 
 
@@ -77,7 +81,11 @@ class MBCTCalibrator(MBCTParameters):
     learning_rate, n_folds : float and int, or None, default=None
         Share of a leaf's value that is applied, and folds of held-out rows (presets "default" and "fast").
     alpha, max_relative_error : float, default=0.05 and None
-        Level of Theorem 1's bounds, and the relative error that decides the fewest rows of a bin (preset "paper").
+        Level of Theorem 1's bounds and of the certificate, and the relative error that decides the fewest rows of a bin
+        (preset "paper").
+    certify, max_error : float or None, default=None
+        Share of the rows (whole blocks; of time the last ones) that no tree sees and that certify the model; and the
+        error that each bin is certified to be within, for which bins are merged.
     time : str or None, default=None
         Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, and folds are
         contiguous stretches of time. An array may be passed to ``fit`` instead.
@@ -118,8 +126,10 @@ class MBCTCalibrator(MBCTParameters):
     fidelity_, reorder_rate_ : float
         Share of the full ensemble's correction that a distilled model keeps, and of row pairs that changed rank, which
         is absent where the rows stayed in their engine.
-    bounds_, trace_ : BinBounds, FitTrace
-        Sums behind ``calibrate(…, return_bounds=True)``, and how the losses fell while the trees grew.
+    certificate_ : Certificate or None
+        What held-out rows guarantee, see ``certify``.
+    fingerprint_, trace_ : RowFingerprint, FitTrace
+        By what the rows of the fit are known again, and how the losses fell while the trees grew.
 
     Examples
     --------
@@ -134,6 +144,8 @@ class MBCTCalibrator(MBCTParameters):
     method: ClassVar[str] = "mbct"
     feature_aware: ClassVar[bool] = True
     run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
+    model_: CalibrationEnsemble
+    certificate_: Certificate | None
 
     def __init__(
         self,
@@ -156,6 +168,8 @@ class MBCTCalibrator(MBCTParameters):
         learning_rate: float | None = None,
         n_folds: int | None = None,
         alpha: float = 0.05,
+        certify: float | None = None,
+        max_error: float | None = None,
         max_relative_error: float | None = None,
         time: str | None = None,
         groups: str | None = None,
@@ -186,6 +200,8 @@ class MBCTCalibrator(MBCTParameters):
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.alpha = alpha
+        self.certify = certify
+        self.max_error = max_error
         self.max_relative_error = max_relative_error
         self.time = time
         self.groups = groups
@@ -242,18 +258,18 @@ class MBCTCalibrator(MBCTParameters):
 
     @overload
     def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: Literal[False] = False
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: Literal[False] = False
     ) -> FloatArray: ...
 
     @overload
     def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: Literal[True]
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: Literal[True]
     ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
 
     def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_bounds: bool = False
+        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: bool = False
     ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
-        """Calibrated probability of the positive class, with ``return_bounds`` also lower and upper ends.
+        """Calibrated probability of the positive class, with ``return_interval`` also lower and upper ends.
 
         Parameters
         ----------
@@ -262,28 +278,47 @@ class MBCTCalibrator(MBCTParameters):
         prevalence : float or None, default=None
             Label rate of these rows, where it is known to differ from :attr:`prevalence_` and rows of each class look
             as they did (prior shift): odds are multiplied by the ratio of the two rates' odds.
-        return_bounds : bool, default=False
-            Whether to return both ends of Theorem 1's interval of each row's bin too: the true rates of all bins lie
-            between the means of their ends with probability 1 − ``alpha``. The bins are the leaves of the tree that
-            moves rows farthest from one another, of preset "paper" those of the last.
+        return_interval : bool, default=False
+            Whether to return both ends of each row's interval too, which a certified model has: with probability
+            1 − ``alpha`` the rates of all certified bins lie between the means of their rows' ends.
+
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
         calibrated = self.calibrate_columns(columns, scores)
         found = [calibrated]
-        if return_bounds:
-            node, n_bins = bin_of(self.model_, encode(columns, self.model_.bins, scores))
-            found += self.bounds_.intervals(node, calibrated, n_bins, self.alpha, self.negative_sampling_rate)
+        if return_interval:
+            found += self.model_.interval_of(encode(columns, self.model_.bins, scores), calibrated)
         if prevalence is not None:
             found = [shift_prevalence(values, self.prevalence_, prevalence) for values in found]
-        return (found[0], found[1], found[2]) if return_bounds else found[0]
+        return (found[0], found[1], found[2]) if return_interval else found[0]
 
     @property
     def prevalence_(self) -> float:
         """Label rate of the rows of the fit; where negatives were sampled, of the population."""
         check_is_fitted(self)
-        count, label = float(self.bounds_.count[0]), float(self.bounds_.label[0])  # node 0 is the root
+        count, label = self.fingerprint_.count, self.fingerprint_.label
         return label / (label + (count - label) / self.negative_sampling_rate)
+
+    def attach(self, certificate: Certificate) -> Self:
+        """Keep a certificate with the model, so that it is saved, served and printed with the rules.
+
+        Parameters
+        ----------
+        certificate : Certificate
+            Of this very model.
+
+        Returns
+        -------
+        self : MBCTCalibrator
+            The same calibrator, whose probabilities are unchanged.
+
+        """
+        if certificate.model != (own := model_hash(self.model_)):
+            raise ParameterError(f"the certificate is of model {certificate.model}, this is {own}: certify this one")
+        self.certificate_ = certificate
+        self.model_ = self.model_.with_intervals(certificate.intervals)
+        return self
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of the fitted model."""
@@ -312,18 +347,39 @@ class MBCTCalibrator(MBCTParameters):
 
     def _fit(self, data: TrainingData) -> None:
         config = self.config(data.blocks)
+        if self.certify is None:
+            self._train(data, config)
+            return
+        train, held_out = self.split_for_certificate(data)
+        self._train(train, config)
+        codes = encode(held_out.columns, self.model_.bins, held_out.y_prob)
+        calibrated = self.model_.calibrate_codes(codes, held_out.y_prob, self.threads())
+        rows = HeldOutRows(codes, held_out.y_prob, calibrated, held_out.y_true, held_out.block)
+        # The rows were parted here: there is nothing to check, even where many equal each other.
+        certificate = certify_rows(
+            self.model_,
+            rows,
+            RowFingerprint(),
+            alpha=self.alpha,
+            method="clopper-pearson" if rows.block is None else "blocks",
+            max_error=self.max_error,
+        )
+        self.attach(replace(certificate, unseen=True))
+
+    def _train(self, data: TrainingData, config: TrainingConfig) -> None:
         advice = None
         if data.block is None and self.preset != "paper":
             advice = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
-        data = self.without_unfit(data, stacklevel=4, advice=advice)
-        warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=4)
+        data = self.without_unfit(data, stacklevel=5, advice=advice)
+        warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=5)
         bins, cells = self.binned_cells(self.unsampled(data) if self.preset == "paper" else data, config)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
             self._keep(train_cells(cells, bins, config, advance))
 
     def _keep(self, result: TrainingResult) -> None:
         """Take over what training has found."""
-        self.model_, self.trace_, self.bounds_ = result.model, result.trace, result.bounds
+        self.model_, self.trace_, self.fingerprint_ = result.model, result.trace, result.rows
+        self.certificate_ = None
         self.fidelity_ = result.fidelity
         self.excluded_features_ = list(result.excluded)
         gain = result.held_out
@@ -350,7 +406,8 @@ class MBCTCalibrator(MBCTParameters):
             "model": self.model_.to_dict(),
             "trace": self.trace_.to_dict(),
             "fidelity": self.fidelity_,
-            "bounds": self.bounds_.to_dict(),
+            "fingerprint": self.fingerprint_.to_dict(),
+            **({} if self.certificate_ is None else {"certificate": _without_intervals(self.certificate_)}),
             "held_out_gain": self.held_out_gain_,
             "held_out_gain_error": self.held_out_gain_error_,
             "held_out_gain_by_fold": self.held_out_gain_by_fold_,
@@ -361,7 +418,11 @@ class MBCTCalibrator(MBCTParameters):
         self.model_ = read_ensemble(state["model"])
         self.trace_ = read_trace(state["trace"])
         self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
-        self.bounds_ = read_bounds(state["bounds"], self.model_)
+        self.fingerprint_ = read_fingerprint(state.get("fingerprint"), state.get("bounds"))
+        certificate = state.get("certificate")
+        if certificate is not None:
+            certificate = Certificate.from_dict({**certificate, "intervals": state["model"].get("intervals")})
+        self.certificate_ = certificate
         self.held_out_gain_ = _gain(state.get("held_out_gain"))
         self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))
         by_fold = [_gain(gain) for gain in state.get("held_out_gain_by_fold") or []]
@@ -372,3 +433,8 @@ class MBCTCalibrator(MBCTParameters):
 
 def _gain(content: Any) -> float | None:
     return None if content is None else number(content, "held_out_gain", -LARGEST_SUM, LARGEST_SUM)
+
+
+def _without_intervals(certificate: Certificate) -> dict[str, Any]:
+    """A certificate beside its model, which has the intervals."""
+    return {name: value for name, value in certificate.to_dict().items() if name != "intervals"}

@@ -48,6 +48,8 @@ class MBCTParameters(Calibrator):
     negative_sampling_rate: float
     learning_rate: float | None
     alpha: float
+    certify: float | None
+    max_error: float | None
     time: str | None
     groups: str | None
     block: BlockSize
@@ -92,6 +94,25 @@ class MBCTParameters(Calibrator):
         level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
         return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
 
+    def split_for_certificate(self, data: TrainingData) -> tuple[TrainingData, TrainingData]:
+        """Rows to fit on, and the share ``certify`` of them to certify with: whole blocks, of time the last ones."""
+        data = data.counted()
+        if np.any(data.weight != 1.0) or self.negative_sampling_rate != 1.0:
+            raise ParameterError("certify counts every row once: leave out sample_weight and negative_sampling_rate")
+        share, n_rows = float(self.certify or 0.0), len(data.y_true)
+        block = np.arange(n_rows) if data.block is None else data.block
+        size = np.bincount(block)
+        order = np.arange(len(size))
+        if data.block is None or data.blocks is None or data.blocks.options.kind == "groups":
+            order = np.random.default_rng(self.random_state).permutation(len(size))
+        last = np.cumsum(size[order]) > (1.0 - share) * n_rows
+        if last.all() or not last.any():
+            raise DataError(
+                f"certify={share:g} leaves {len(size):,} blocks no two parts: take shorter blocks or another share"
+            )
+        held_out = np.isin(block, order[last])
+        return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))
+
     def unsampled(self, data: TrainingData) -> TrainingData:
         """Rows for the paper's trees: a kept negative stands for those that were left out."""
         if self.negative_sampling_rate == 1.0:
@@ -101,6 +122,12 @@ class MBCTParameters(Calibrator):
     def _overrides(self) -> dict[str, Any]:
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
+        if self.certify is not None and not 0.0 < self.certify < 1.0:
+            raise ParameterError(f"certify={self.certify!r} must lie between 0 and 1: the share of rows held out")
+        if self.max_error is not None and (self.certify is None or self.max_error <= 0.0):
+            raise ParameterError(
+                f"max_error={self.max_error!r} must be above 0, and needs certify=0.2 or another share"
+            )
         overrides = {name: getattr(self, name) for name in _OVERRIDES}
         if self.preset == "paper":
             if self.rank_preservation != "free":

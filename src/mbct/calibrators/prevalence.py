@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.model.bounds import odds_scaled
 from mbct.validation import FloatArray, as_probabilities
 
 _MOST_STEPS = 10_000
@@ -48,7 +47,9 @@ def shift_prevalence(y_prob: Any, trained: float, prevalence: float) -> FloatArr
     for name, rate in (("trained", trained), ("prevalence", prevalence)):
         if not 0.0 < rate < 1.0:
             raise ParameterError(f"{name}={rate!r} must lie between 0 and 1")
-    return odds_scaled(as_probabilities(y_prob), prevalence / (1.0 - prevalence) * (1.0 - trained) / trained)
+    factor = prevalence / (1.0 - prevalence) * (1.0 - trained) / trained
+    p = as_probabilities(y_prob)
+    return p * factor / (p * factor + 1.0 - p)
 
 
 def estimate_prevalence(y_prob: Any, trained: float) -> PrevalenceEstimate:

@@ -12,8 +12,8 @@ from mbct.data.columns import Columns, read_columns
 from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning
 from mbct.model.bins import CategoryBins, CodeMatrix
-from mbct.model.bounds import BinBounds
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.fingerprint import RowFingerprint
 from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.scores import auc_of_atoms
 from mbct.validation import FloatArray
@@ -21,7 +21,6 @@ from mbct.validation import FloatArray
 _FEWEST = 10  # Rows of the rarer class below which nothing can be told
 _WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
 _MOST_ROWS = 200_000  # Rows that are looked at
-_SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
 _ROWS = " rows"
 _FEWEST_SCORED = 20  # Rows to score below which unseen values are no sign of another spelling
 _TEXTS_READ = 1_000  # Distinct texts that are tried as dates
@@ -111,16 +110,10 @@ def unseen_values(model: CalibrationEnsemble, columns: Columns, codes: CodeMatri
             )
 
 
-def fitting_rows(
-    model: CalibrationEnsemble, bounds: BinBounds, y_true: FloatArray, y_prob: FloatArray, weight: FloatArray
-) -> list[str]:
-    """A message where rows to evaluate on have the number, positives and sum of predictions of those of the fit.
-
-    These sums, of all rows before the first tree, are in every model file.
-    """
-    known = bounds.count[0], bounds.label[0], model.trees[0].pred[0] if model.trees else bounds.pred[0]
+def fitting_rows(known: RowFingerprint, y_true: FloatArray, y_prob: FloatArray, weight: FloatArray) -> list[str]:
+    """A message where rows to evaluate on have the number, positives and sum of predictions of those of the fit."""
     given = weight.sum(), np.sum(weight * y_true), np.sum(weight * y_prob)
-    if not np.allclose(given, known, rtol=_SAME, atol=0.0):
+    if not known.same_rows(*map(float, given)):
         return []
     return [
         f"these are the {len(y_true):,} rows that the model was fitted on: they make it look better than it is; "

@@ -161,7 +161,7 @@ def evaluate_table(
         predictions["after"] = calibrator.calibrate(table)
         if calibrator.method == "mbct":
             y_true = calibrator.encode_labels(labels, roles.label)
-            warn(fitting_rows(calibrator.model_, calibrator.bounds_, y_true, predictions["before"], weights), 1)
+            warn(fitting_rows(calibrator.fingerprint_, y_true, predictions["before"], weights), 1)
     segments = table.select(list(by)) if by else None
     options: IntervalOptions = {"confidence": 0.95 if intervals else None}
     if intervals and roles.time is not None:

@@ -32,6 +32,7 @@ COMMANDS = {
     "predict": "mbct.cli.predict",
     "evaluate": "mbct.cli.evaluate",
     "monitor": "mbct.cli.monitor",
+    "certify": "mbct.cli.certify",
     "compare": "mbct.cli.compare",
     "advise": "mbct.cli.advise",
     "report": "mbct.cli.report",

@@ -24,7 +24,7 @@ EXAMPLES = (
     "mbct predict model.json clicks.parquet -o scored.parquet",
     "mbct predict model.json clicks.csv -o - | head",
     "cat clicks.csv | mbct predict model.json - -o scored.csv.gz",
-    "mbct predict model.json clicks.parquet --bounds -o scored.parquet",
+    "mbct predict certified.json clicks.parquet --interval -o scored.parquet",
     "mbct predict model.json clicks.parquet --fail-if 'unseen > 0.5' -o scored.parquet",
 )
 
@@ -34,7 +34,7 @@ EXAMPLES = (
 @data_argument
 @output_option("Parquet or CSV by its ending; - prints CSV.")
 @click.option("--column", default="calibrated", show_default=True, help="Name of the new column.")
-@click.option("--bounds", is_flag=True, help="Two columns more: Theorem 1's interval of each row's bin (mbct).")
+@click.option("--interval", is_flag=True, help="Two columns more: the interval of each row, of a certified model.")
 @click.option(
     "--on-missing",
     type=click.Choice(["null", "error"]),
@@ -57,7 +57,7 @@ def predict(
     data: str | None,
     output: str,
     column: str,
-    bounds: bool,
+    interval: bool,
     on_missing: str,
     gates: tuple[str, ...],
     form: str | None,
@@ -69,14 +69,14 @@ def predict(
     Rows are read, calibrated and written some at a time, so that DATA need not fit into memory.
     """
     calibrator = load_calibrator(model)
-    if bounds and calibrator.method != "mbct":
-        raise ParameterError(f"{model} holds a {calibrator.method!r} calibrator: --bounds needs bins, which 'mbct' has")
+    if interval and getattr(calibrator, "certificate_", None) is None:
+        raise ParameterError(f"{model} holds no certificate: --interval needs one, which mbct certify adds")
     _refuse_own_input(data, output)
     missing, unseen = _Missing(on_missing == "null"), _Unseen(_gates(gates, calibrator))
     form = form or form_of(output)
     reading = open_data(data, sql, once=True, spelled=form == "csv", memory_limit=memory_limit)
     with reading as opened, progress("calibrating") as advance:
-        columns = [column, f"{column}_lower", f"{column}_upper"] if bounds else [column]
+        columns = [column, f"{column}_lower", f"{column}_upper"] if interval else [column]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
@@ -151,7 +151,7 @@ def with_calibrated(
     n_rows = 0
     for table, typed in data.as_spelled():
         try:
-            found = _calibrated(calibrator, typed, missing, bounds=len(columns) > 1)
+            found = _calibrated(calibrator, typed, missing, interval=len(columns) > 1)
             unseen.count(calibrator, typed)
         except DataError as error:
             raise DataError(
@@ -167,8 +167,8 @@ def with_calibrated(
     unseen.check()
 
 
-def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, bounds: bool) -> list[Any]:
-    """Arrow columns: the calibrated probability and, with ``bounds``, the ends of its interval."""
+def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, interval: bool) -> list[Any]:
+    """Arrow columns: the calibrated probability and, with ``interval``, the ends of its interval."""
     import numpy as np
     import pyarrow as pa
     from pyarrow import compute
@@ -180,5 +180,5 @@ def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, boun
         known = ~compute.is_null(score, nan_is_null=True).to_numpy()
         missing.n_rows += int(np.sum(~known))
         table = table.set_column(table.column_names.index(name), name, compute.if_else(pa.array(known), score, 0.5))
-    found = calibrator.calibrate(table, **({"return_bounds": True} if bounds else {}))
-    return [pa.array(values, mask=~known) for values in (found if bounds else (found,))]
+    found = calibrator.calibrate(table, **({"return_interval": True} if interval else {}))
+    return [pa.array(values, mask=~known) for values in (found if interval else (found,))]

@@ -1,1 +1,1 @@
-"""The frozen model: bins, encoding, trees, ensemble, rules, bounds and the file they are kept in."""
+"""The frozen model: bins, encoding, trees, ensemble, rules, certificate, intervals and the file they are kept in."""

@@ -17,8 +17,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.compiled import Steps, WalkedTrees, compile_trees
+from mbct.model.intervals import RowIntervals, bin_tree
 from mbct.model.rules import Rule, n_rules, rules, to_text
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
@@ -37,7 +39,7 @@ class CalibrationEnsemble:
     """What a fitted MBCT is: plain data, JSON both ways.
 
     ``score_column`` names the prediction's column, which is also the first of the ``bins``; ``alpha`` is the level of
-    Theorem 1's bound on every bin.
+    Theorem 1's bound on every bin; ``intervals`` are there once held-out rows have certified the model.
     """
 
     score_column: str
@@ -45,6 +47,7 @@ class CalibrationEnsemble:
     bins: FeatureBins
     trees: tuple[CalibrationTree, ...]
     alpha: float = 0.05
+    intervals: RowIntervals | None = None
 
     @property
     def n_rules(self) -> int:
@@ -111,9 +114,29 @@ class CalibrationEnsemble:
         """The trees as indented text."""
         return to_text(self)
 
+    @property
+    def bin_tree(self) -> CalibrationTree | None:
+        """The tree whose leaves are the bins of intervals; None where all rows are one bin."""
+        return bin_tree(self.trees, self.link)
+
+    def interval_of(self, codes: CodeMatrix, calibrated: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Both ends of the interval of coded rows with these calibrated probabilities."""
+        if self.intervals is None:
+            raise ParameterError(
+                "the model has no intervals: fit with certify=0.2, or certify it on rows that it has not seen "
+                "(model.attach(certify(model, rows)), mbct certify)"
+            )
+        tree = self.bin_tree
+        node = np.zeros(len(codes), dtype=np.int32) if tree is None else tree.apply(codes)
+        return self.intervals.of_rows(node, calibrated)
+
     def with_trees(self, trees: tuple[CalibrationTree, ...]) -> Self:
-        """The same ensemble with other trees."""
-        return replace(self, trees=trees)
+        """The same ensemble with other trees, which no intervals are known of."""
+        return replace(self, trees=trees, intervals=None)
+
+    def with_intervals(self, intervals: RowIntervals | None) -> Self:
+        """The same ensemble with intervals of rows."""
+        return replace(self, intervals=intervals)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -124,4 +147,5 @@ class CalibrationEnsemble:
             "alpha": self.alpha,
             "features": self.bins.to_list(),
             "trees": [tree.to_dict(n_codes) for tree in self.trees],
+            **({} if self.intervals is None else {"intervals": self.intervals.to_dict()}),
         }

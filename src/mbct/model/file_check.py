@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
-from mbct.model.bounds import BinBounds, bin_tree
 from mbct.model.encoding import ValueType
 from mbct.model.ensemble import CalibrationEnsemble, Link
+from mbct.model.fingerprint import RowFingerprint
+from mbct.model.intervals import RowIntervals, bin_tree
 from mbct.model.trace import FitTrace, RoundRecord, SplitRecord
 from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
 from mbct.validation import FloatArray
@@ -52,7 +53,12 @@ def read_ensemble(content: Any, place: str = "model") -> CalibrationEnsemble:
     bins = read_bins(fields["features"], f"{place}.features")
     if not bins.features or bins.names[0] != score_column or not isinstance(bins[0], NumberBins):
         raise fault(f"{place}.features[0]", bins.names[:1], f"the score {score_column!r}, a number")
-    return CalibrationEnsemble(score_column, link, bins, read_trees(fields["trees"], bins, link, place), alpha)
+    trees = read_trees(fields["trees"], bins, link, place)
+    intervals = fields.get("intervals")
+    if intervals is not None:
+        tree = bin_tree(trees, link)
+        intervals = read_intervals(intervals, 1 if tree is None else tree.n_nodes, f"{place}.intervals")
+    return CalibrationEnsemble(score_column, link, bins, trees, alpha, intervals)
 
 
 def read_bins(content: Any, place: str = "features") -> FeatureBins:
@@ -84,12 +90,39 @@ def read_trees(content: Any, bins: FeatureBins, link: str, place: str = "model")
     return tuple(trees)
 
 
-def read_bounds(content: Any, model: CalibrationEnsemble, place: str = "bounds") -> BinBounds:
-    """Sums of the bins of a model: one for each node of the tree whose leaves are the bins."""
-    fields = read_object(content, place, NODE_SUMS)
-    tree = bin_tree(model)
-    n_nodes = 1 if tree is None else tree.n_nodes
-    return BinBounds(*_sums(fields, n_nodes, place))
+def read_intervals(content: Any, n_nodes: int | None = None, place: str = "intervals") -> RowIntervals:
+    """Intervals of the bins of a model: bands of every node of the tree whose leaves are the bins, the last open."""
+    fields = read_object(content, place, ("level", "start", "edges", "lower", "upper"))
+    if n_nodes is None:
+        n_nodes = len(read_list(fields["start"], f"{place}.start", MOST_NODES, least=2)) - 1
+    start = numbers(fields["start"], f"{place}.start", n_nodes + 1, 0.0, MOST_NODES)
+    size = len(read_list(fields["edges"], f"{place}.edges", MOST_NODES, least=1))
+    if start[0] != 0.0 or start[-1] != size or np.any(np.diff(start) < 1.0) or np.any(start % 1.0):
+        raise fault(f"{place}.start", fields["start"], f"whole numbers that rise from 0 to {size:,}")
+    first = start.astype(np.int64)
+    filled = [2.0 if edge is None else edge for edge in fields["edges"]]
+    edges = numbers(filled, f"{place}.edges", size, 0.0, 2.0)
+    within = np.delete(np.diff(edges), first[1:-1] - 1)
+    if np.any(edges[first[1:] - 1] != 2.0) or np.any(within <= 0.0):
+        raise fault(f"{place}.edges", fields["edges"], "edges that rise, each node's last None")
+    lower, upper = (numbers(fields[n], f"{place}.{n}", size, 0.0, LARGEST_SUM) for n in ("lower", "upper"))
+    level = number(fields["level"], f"{place}.level", 0.0, 1.0)
+    return RowIntervals(level, first, np.where(edges == 2.0, math.inf, edges), lower, upper)
+
+
+def read_fingerprint(content: Any, bounds: Any, place: str = "fingerprint") -> RowFingerprint:
+    """What is known of the rows of a fit; older files have ``bounds`` instead, whose first are those of all rows."""
+    if content is None:
+        sums = read_object(bounds, "bounds", NODE_SUMS)
+        first = {name: read_list(sums[name], f"bounds.{name}", MOST_NODES, least=1)[0] for name in NODE_SUMS}
+        content = {**first, "unique": 0, "sketch": []}
+    fields = read_object(content, place, (*NODE_SUMS, "unique", "sketch"))
+    count, label, pred = (number(fields[name], f"{place}.{name}", 0.0, LARGEST_SUM) for name in NODE_SUMS)
+    hashes = read_list(fields["sketch"], f"{place}.sketch", MOST_NODES)
+    if any(type(value) is not int or not 0 <= value < 2**53 for value in hashes):
+        raise fault(f"{place}.sketch", hashes, "whole numbers below 2^53")
+    unique = number(fields["unique"], f"{place}.unique", 0.0, 2.0**53)
+    return RowFingerprint(count, label, pred, int(unique), tuple(hashes))
 
 
 def read_trace(content: Any, place: str = "trace") -> FitTrace:

@@ -59,9 +59,6 @@ class TrainedTrees:
     """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
 
     ``held_out`` and ``excluded``: see :class:`~mbct.training.fold_mean.CrossFittedModel`.
-
-    ``weight_per_row``: the weight that stands for one row. The sums of the trees are divided by it, so that bounds
-    count rows.
     """
 
     trees: tuple[CalibrationTree, ...]
@@ -69,7 +66,6 @@ class TrainedTrees:
     fidelity: float
     held_out: Gain
     excluded: tuple[int, ...] = ()
-    weight_per_row: float = 1.0
 
 
 def train_default(
@@ -94,8 +90,7 @@ def train_default(
     else:
         trained = _train_monotone(trainer, start, constraints.rank_preservation)
     constant = shift + float(np.log(constraints.negative_sampling_rate))
-    trees = trained.trees if constant == 0.0 else _moved(trained.trees, constant, start)
-    return replace(trained, trees=trees, weight_per_row=duplicates.per_row)
+    return trained if constant == 0.0 else replace(trained, trees=_moved(trained.trees, constant, start))
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mbct.model.bins import FeatureBins
-from mbct.model.bounds import BIN_SUMS, BinBounds, bounds_of_cells, bounds_of_tree
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.fingerprint import RowFingerprint, fingerprint_of, fingerprint_of_sums
 from mbct.model.trace import FitTrace
+from mbct.model.tree import NODE_SUMS
 from mbct.stats.scores import reorder_rate
 from mbct.training.binned_rows import duplicates_in, split_cells
 from mbct.training.blocks import BlockOptions
@@ -38,7 +39,7 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The frozen model, how it was grown, and what was measured on the way.
+    """The frozen model, how it was grown, by what its rows are known again, and what was measured on the way.
 
     ``fidelity``: share of the full ensemble's correction that the model keeps. ``held_out``: the gain on held-out rows;
     None for the paper's trees, which hold out nothing. ``excluded``: features left out because they identify the time.
@@ -47,7 +48,7 @@ class TrainingResult:
 
     model: CalibrationEnsemble
     trace: FitTrace
-    bounds: BinBounds
+    rows: RowFingerprint
     fidelity: float = 1.0
     held_out: Gain | None = None
     excluded: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ def train_cells(
         grow = boost_cells if growth.validate is None else boost_validated
         trees, trace = grow(cells, bins.names, growth, config.n_threads, config.block_options)
         result = _paper_result(
-            empty.with_trees(trees), trace, lambda: np.array([getattr(cells.total, n) for n in BIN_SUMS]), rate
+            empty.with_trees(trees), trace, lambda: np.array([getattr(cells.total, n) for n in NODE_SUMS]), rate
         )
     else:
         result = _train_default(cells, empty, growth, config, advance)
@@ -83,9 +84,8 @@ def train_in_engine(
         raise TypeError("only the paper's trees grow on rows that stay in the engine")
     trees, trace = boost(source, bins.names, growth, growth.growth(weight, positives))
     model = CalibrationEnsemble(bins.names[0], config.preset.link, bins, trees, config.alpha)
-    return _paper_result(
-        model, trace, lambda: _total(source, bins.n_codes[0]), config.constraints.negative_sampling_rate
-    )
+    rate = config.constraints.negative_sampling_rate
+    return _paper_result(model, trace, lambda: _total(source, bins.n_codes[0]), rate)
 
 
 def _train_default(
@@ -99,16 +99,18 @@ def _train_default(
     ordered = tuple(feature.ordered for feature in bins)
     trained = train_default(cells, ordered, options, constraints, config.n_threads, advance, config.block_options)
     model = empty.with_trees(trained.trees)
-    sums = cells.per(trained.weight_per_row).sums
-    bounds = bounds_of_cells(model, cells.codes, sums, constraints.negative_sampling_rate)
+    rows = fingerprint_of(cells.codes, cells.sums)
     excluded = tuple(bins.names[j] for j in trained.excluded)
-    return TrainingResult(model, trained.trace, bounds, trained.fidelity, trained.held_out, excluded)
+    return TrainingResult(model, trained.trace, rows, trained.fidelity, trained.held_out, excluded)
 
 
 def _paper_result(
     model: CalibrationEnsemble, trace: FitTrace, total: Callable[[], FloatArray], rate: float
 ) -> TrainingResult:
-    return TrainingResult(model, trace, bounds_of_tree(model, total, rate))
+    """With the sums of the first tree's root as fingerprint: rows that stay in their engine give no more."""
+    first = model.trees[0] if model.trees else None
+    sums = total() if first is None else np.array([getattr(first, name)[0] for name in NODE_SUMS])
+    return TrainingResult(model, trace, fingerprint_of_sums(sums, rate))
 
 
 def _total(source: LevelSource, n_codes: int) -> FloatArray:

@@ -70,5 +70,5 @@ def calibrated_rows(
     before = scores(columns, calibrator.score_column_, y_prob)[1]
     after = calibrator.calibrate_columns(columns, before)
     if isinstance(calibrator, MBCTCalibrator):
-        warn(fitting_rows(calibrator.model_, calibrator.bounds_, y_true, before, weight), stacklevel=3)
+        warn(fitting_rows(calibrator.fingerprint_, y_true, before, weight), stacklevel=3)
     return CalibratedRows(columns, calibrator.score_column_, y_true, before, after, weight)

@@ -1,0 +1,130 @@
+"""The paper's errors of a bin where the truth is known, as in simulations, and when a bin is well calibrated."""
+
+from typing import Any
+
+import numpy as np
+
+from mbct.evaluation.metrics.results import Estimate
+from mbct.evaluation.metrics.rows import check_choice, check_count
+from mbct.model.certificate import CertifiedBin
+from mbct.stats.divisions import Bins, atoms_by_prediction
+from mbct.stats.partition_error import finer_partition_error, partition_error, shuffled_view
+from mbct.validation import FloatArray, as_probabilities, as_weights, same_length
+
+
+def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:
+    """EPCE = |mean prediction − E[Y]| of the rows as one bin, equation (ece_bin).
+
+    Parameters
+    ----------
+    truth, y_prob : array
+        True probability E[Y|X] and predicted probability of each row.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+
+    Returns
+    -------
+    error : Estimate
+        A float; it has no interval and no p-value.
+
+    Examples
+    --------
+    >>> float(epce([0.25, 0.5], [0.5, 0.5]))
+    0.125
+
+    """
+    known, p, weight = _read(truth, y_prob, sample_weight)
+    whole = Bins(*(np.array([np.sum(weight * amount)]) for amount in (1.0, known, p)))
+    return Estimate(float(partition_error(whole)[0]))
+
+
+def sud(truth: Any, y_prob: Any) -> FloatArray:
+    """Sample underestimated degree of each row, prediction / E[Y|X]: below 1 the row is underestimated.
+
+    Parameters
+    ----------
+    truth, y_prob : array
+        True probability E[Y|X] and predicted probability of each row.
+
+    Returns
+    -------
+    ratio : ndarray of shape (n_rows,)
+        Infinite where the truth is 0 and the prediction is not.
+
+    Examples
+    --------
+    >>> sud([0.25, 0.5], [0.5, 0.4]).tolist()
+    [2.0, 0.8]
+
+    """
+    known, p, _ = _read(truth, y_prob, None)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(p / known)
+
+
+def bfgepce(
+    truth: Any, y_prob: Any, *, n_parts: int = 4, division: str = "sorted", sample_weight: Any = None, seed: int = 0
+) -> Estimate:
+    """Balanced finer-grained EPCE: mean EPCE of equal parts of the rows, equation (expected_fine_grain_loss).
+
+    Parameters
+    ----------
+    truth, y_prob : array
+        True probability E[Y|X] and predicted probability of each row.
+    n_parts : int, default=4
+        Number of parts.
+    division : "sorted" or "shuffle", default="sorted"
+        Whether rows are sorted by prediction or shuffled before they are cut into parts.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+    seed : int, default=0
+        Seed of the shuffling.
+
+    Returns
+    -------
+    error : Estimate
+        A float; it has no interval and no p-value.
+
+    Examples
+    --------
+    >>> float(bfgepce([0.2, 0.2, 0.6, 0.6], [0.1, 0.1, 0.7, 0.7], n_parts=2).__round__(9))
+    0.1
+
+    """
+    known, p, weight = _read(truth, y_prob, sample_weight)
+    parts = check_count("n_parts", n_parts)
+    if check_choice("division", division, ("sorted", "shuffle")) == "sorted":
+        return Estimate(finer_partition_error(atoms_by_prediction(p, known, weight), parts))
+    rows = Bins(weight, weight * known, weight * p)
+    return Estimate(finer_partition_error(shuffled_view(rows, np.random.default_rng(seed)), parts))
+
+
+def is_well_calibrated(bin: CertifiedBin | tuple[Any, Any], beta: float) -> bool:  # noqa: A002 - the paper's word
+    """Whether a bin is (β, h)-well calibrated, EPCE ≤ β: known from the truth, or certain from a certificate.
+
+    Parameters
+    ----------
+    bin : CertifiedBin or pair of arrays
+        A bin of a certificate, or the true and the predicted probabilities of the rows of a bin.
+    beta : float
+        The largest EPCE.
+
+    Returns
+    -------
+    well_calibrated : bool
+        Of a certified bin: whether it is so at the certificate's level; False where that is not certain.
+
+    Examples
+    --------
+    >>> is_well_calibrated(([0.25, 0.5], [0.5, 0.5]), beta=0.1)
+    False
+
+    """
+    error = bin.bound if isinstance(bin, CertifiedBin) else float(epce(*bin))
+    return error <= beta
+
+
+def _read(truth: Any, y_prob: Any, sample_weight: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    known, p = as_probabilities(truth, "truth"), as_probabilities(y_prob)
+    same_length(len(known), y_prob=p)
+    return known, p, as_weights(sample_weight, len(p))
