@@ -85,7 +85,7 @@ def test_it_learns_from_a_table_of_counts():
 
 @pytest.mark.parametrize("copies", [1, 5])
 def test_copies_of_rows_are_left_out_together(copies):
-    """Else rows would be judged by themselves, and no number of trees would be too large."""
+    """Else rows would be evaluated by themselves, and no number of trees would be too large."""
     rng = np.random.default_rng(3)
     p = rng.uniform(0.05, 0.95, 3000)
     frame, y = {"p": p, **{f"x{j}": rng.normal(size=3000) for j in range(5)}}, rng.uniform(size=3000) < p

@@ -41,7 +41,7 @@ def test_rows_stay_in_the_engine_where_cells_do_not_fit(awkward_file: Path) -> N
     assert isinstance(_prepared(awkward_file, most_cells=10, strategy="cells"), Cells)
 
 
-def test_honest_trees_take_equal_scores_then_cells_then_refuse(awkward_file: Path) -> None:
+def test_trees_of_the_default_take_equal_scores_then_cells_then_refuse(awkward_file: Path) -> None:
     assert _prepared(awkward_file, level_wise=False).one_score
     assert not _prepared(awkward_file, level_wise=False, most_cells=1000).one_score
     with pytest.raises(DataError, match=r"6,000 rows make more than 10 cells.*strategy='cells'"):

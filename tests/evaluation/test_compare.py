@@ -178,10 +178,10 @@ def test_days_that_are_held_out_whole_cannot_be_remembered():
     assert random.best.name == "by day"
     for arguments in ({"time": "date"}, {"time": frame["day"].to_numpy()}, {"groups": frame["day"].to_numpy()}):
         columns = frame if "date" in map(str, arguments.values()) else frame.drop(columns="date")
-        honest = compare(columns, y, score_column="p", methods=by_day, **arguments)
-        assert honest.best.name == "identity"
-        assert honest.blocks == next(iter(arguments))
-        assert f"whole blocks of {honest.blocks} held out" in str(honest)
+        by_block = compare(columns, y, score_column="p", methods=by_day, **arguments)
+        assert by_block.best.name == "identity"
+        assert by_block.blocks == next(iter(arguments))
+        assert f"whole blocks of {by_block.blocks} held out" in str(by_block)
 
 
 def test_standard_errors_of_blocks_are_those_of_repeated_samples():

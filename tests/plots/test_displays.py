@@ -118,9 +118,9 @@ def test_fit_trace_of_both_presets(calibrator: MBCTCalibrator) -> None:
     display = FitTraceDisplay.from_estimator(calibrator)
     drawn = display.ax_.lines[0].get_ydata()
     np.testing.assert_allclose(drawn, [split.ensemble_loss for split in calibrator.trace_.splits])
-    honest = MBCTCalibrator("p", max_trees=4, n_folds=2).fit(X, DATA.y)
-    rounds = FitTraceDisplay.from_estimator(honest)
-    assert len(rounds.ax_.get_xticks()) == len(honest.trace_.rounds)
+    validated = MBCTCalibrator("p", max_trees=4, n_folds=2).fit(X, DATA.y)
+    rounds = FitTraceDisplay.from_estimator(validated)
+    assert len(rounds.ax_.get_xticks()) == len(validated.trace_.rounds)
     rounds.figure_.canvas.draw()
     with pytest.raises(ParameterError, match="it has no trace"):
         FitTraceDisplay.from_estimator(object())

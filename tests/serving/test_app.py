@@ -298,7 +298,7 @@ def test_garbage_on_the_wire_harms_nobody(service, client):
 
 def test_model_and_rules(client, service):
     found = client.get("/v1/model").json()
-    assert (found["trees"], found["score"], found["pattern"]) == (4, "score", "odds")
+    assert (found["trees"], found["score"], found["link"]) == (4, "score", "odds")
     assert [feature["name"] for feature in found["features"]] == list(service.model.bins.names[1:])
     rules = client.get("/v1/rules").json()
     assert rules["model"] == found["model"]

@@ -60,8 +60,8 @@ def describe_unfit(unfit: dict[str, str], *, kept: bool, advice: str | None = No
     """One message about identifiers and dates, where there are any, and ``advice``; ``kept`` if the user names them."""
     what = "kept as features=[…] asks" if kept else "left out, features=[…] would keep them"
     listed = ", ".join(f"{name} ({reason})" for name, reason in unfit.items())
-    said = [*([f"{what}: {listed}"] if unfit else []), *([] if advice is None else [advice])]
-    return ["; ".join(said)] if said else []
+    lines = [*([f"{what}: {listed}"] if unfit else []), *([] if advice is None else [advice])]
+    return ["; ".join(lines)] if lines else []
 
 
 def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from mbct.validation import FloatArray
 
 MOST_DISTINCT = 1_000_000
 """A number with more distinct values than this is cut by quantiles that the engine finds."""
-_ORDER_POINTS = 4096  # Quantiles asked of the engine, of which at most a few hundred become edges
+_N_QUANTILES = 4096  # Quantiles asked of the engine, of which at most a few hundred become edges
 _VALUE = "__mbct_value"
 
 
@@ -39,7 +39,7 @@ def fit_bins_of_rows(
 ) -> FeatureBins:
     """Bins of the prediction and of ``features``; the prediction comes first.
 
-    The distinct values of each column and their mass come from the engine, so that every engine gives the same bins.
+    The distinct values of each column and their weight come from the engine, so that every engine gives the same bins.
     A number with more than ``most_distinct`` values is cut at quantiles of its rows, not of their weights; DuckDB and
     polars find them by sorting, Spark approximates them.
     """
@@ -82,13 +82,13 @@ def score_bins(
 
 
 def _distinct_numbers(rows: EngineRows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:
-    """Distinct finite values in rising order and the mass of each; or quantiles and how often each occurs."""
+    """Distinct finite values in rising order and the weight of each; or quantiles and how often each occurs."""
     engine = rows.source.engine
     finite = rows.source.frame.select(value.alias(_VALUE), W).filter(
         ~nw.col(_VALUE).is_null() & (nw.col(_VALUE).abs() != np.inf)
     )
     if rows.n_rows > most_distinct and engine.count_distinct(finite, [_VALUE]) > most_distinct:
-        points, times = np.unique(engine.order_points(finite, _VALUE, _ORDER_POINTS), return_counts=True)
+        points, times = np.unique(engine.quantiles(finite, _VALUE, _N_QUANTILES), return_counts=True)
         return points, times.astype(np.float64)
     grouped = engine.collect(finite.group_by(_VALUE).agg(nw.col(W).sum()))
     values = np.asarray(grouped[_VALUE].to_numpy(), dtype=np.float64)
@@ -97,7 +97,7 @@ def _distinct_numbers(rows: EngineRows, value: nw.Expr, most_distinct: int) -> t
 
 
 def _category_bins(rows: EngineRows, name: str, min_rows: float) -> Feature:
-    """Codes of a category; values too rare for a code of their own stay in the engine, where mass counts rows."""
+    """Codes of a category; values too rare for a code of their own stay in the engine, where weight counts rows."""
     engine, frame = rows.source.engine, rows.source.frame
     dtype = frame.collect_schema()[name]
     grouped = (
@@ -111,7 +111,7 @@ def _category_bins(rows: EngineRows, name: str, min_rows: float) -> Feature:
         .group_by(_VALUE)
         .agg(nw.col(W).sum(), nw.col(Y).sum(), nw.col(P).sum())
     )
-    rate = rows.positives / rows.mass
+    rate = rows.positives / rows.weight
     # Whether floats are whole numbers is seen from all of them, the type of other columns from any one.
     if dtype.is_float():
         return fit_category_bins(name, *_sums_by_value(engine, grouped), min_rows, rate)
@@ -128,7 +128,7 @@ def _category_bins(rows: EngineRows, name: str, min_rows: float) -> Feature:
 
 
 def _sums_by_value(engine: Engine, grouped: Frame) -> tuple[list[Any], FloatArray, FloatArray, FloatArray]:
-    """Values, and the mass, positives and predicted positives of each."""
+    """Values, and the weight, positives and predicted positives of each."""
     found = engine.collect(grouped)
-    mass, label, pred = (np.asarray(found[column].to_numpy(), dtype=np.float64) for column in (W, Y, P))
-    return found[_VALUE].to_list(), mass, label, pred
+    weight, label, pred = (np.asarray(found[column].to_numpy(), dtype=np.float64) for column in (W, Y, P))
+    return found[_VALUE].to_list(), weight, label, pred

@@ -59,11 +59,11 @@ def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumb
     ``time`` and ``groups`` are columns or arrays. With both, a block is a group, at the time of its middle row: a group
     is never split, and groups follow one another in time.
     """
-    moments = None if time is None else blocks_of_time(time, block)
+    times = None if time is None else blocks_of_time(time, block)
     if groups is None:
-        if moments is None:
+        if times is None:
             raise ParameterError("pass time or groups")
-        return _numbered(moments, "time")
+        return _numbered(times, "time")
     values, position = factorize(groups if isinstance(groups, nw.Series) else np.asarray(groups))
     keys = [category_key(value) for value in values]
     if None in keys:
@@ -71,11 +71,11 @@ def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumb
         raise DataError(f"the group is missing in {missing:,} rows: give every row a group, or drop these rows")
     names, of_value = np.unique(np.array(keys, dtype=object), return_inverse=True)
     group = of_value[position]
-    if moments is None:
+    if times is None:
         return _numbered(group, "groups")
-    order = np.lexsort((moments, group))
+    order = np.lexsort((times, group))
     starts = np.searchsorted(group[order], np.arange(len(names)))
-    middle = moments[order][(starts + np.append(starts[1:], len(group))) // 2]
+    middle = times[order][(starts + np.append(starts[1:], len(group))) // 2]
     rank = np.empty(len(names), dtype=np.int64)
     rank[np.lexsort((np.arange(len(names)), middle))] = np.arange(len(names))
     return _numbered(rank[group], "groups")
@@ -133,9 +133,9 @@ def _ticks(column: Any) -> npt.NDArray[Any]:
     if array.dtype.kind not in "OUST":
         raise DataError(f"the time must be dates, timestamps or whole numbers, not {array.dtype}: convert it first")
     values, position = factorize(array)
-    moments = [_moment(value) for value in values]
-    _refuse_missing(np.isnat(np.array(moments, dtype="datetime64[us]"))[position])
-    return np.array(moments, dtype="datetime64[us]")[position]
+    times = [_datetime(value) for value in values]
+    _refuse_missing(np.isnat(np.array(times, dtype="datetime64[us]"))[position])
+    return np.array(times, dtype="datetime64[us]")[position]
 
 
 def _series_ticks(column: nw.Series[Any]) -> Any:
@@ -148,7 +148,7 @@ def _series_ticks(column: nw.Series[Any]) -> Any:
     return column.to_numpy() if dtype.is_numeric() else np.array(column.to_list(), dtype=object)
 
 
-def _moment(value: Any) -> np.datetime64:
+def _datetime(value: Any) -> np.datetime64:
     """A date or timestamp of any spelling; what is missing is NaT."""
     if value is None or value != value or value == "":
         return np.datetime64("NaT", "us")

@@ -1,7 +1,7 @@
 """Codes of rows inside an engine: what the bins' ``encode`` does in memory, as expressions and lookups.
 
 Category values become codes by their text where the engines agree on it, by comparison where not: strings, whole
-numbers, dates and booleans have one text everywhere; floats and moments have not, so they are compared with the typed
+numbers, dates and booleans have one text everywhere; floats and datetimes have not, so they are compared with the typed
 values themselves.
 """
 
@@ -98,7 +98,7 @@ def refuse_no_category(column: str, dtype: DType) -> None:
 
 
 def category_values(column: str, dtype: DType) -> nw.Expr:
-    """A column as values that can be grouped and compared: text, boolean, date, moment, whole number or double."""
+    """A column as values that can be grouped and compared: text, boolean, date, datetime, whole number or double."""
     refuse_no_category(column, dtype)
     raw = nw.col(column)
     if isinstance(dtype, nw.Datetime):
@@ -126,10 +126,10 @@ def category_text(column: str, dtype: DType) -> nw.Expr:
 
 
 def code_by_comparison(value: nw.Expr, dtype: DType, bins: CategoryBins) -> nw.Expr:
-    """Code of a float or a moment: a binary search among the typed values; null where none is equal."""
+    """Code of a float or a datetime: a binary search among the typed values; null where none is equal."""
     typed = []
     for text, code in bins.code_of.items():
-        known = None if text is None else _typed(text, moment=isinstance(dtype, nw.Datetime))
+        known = None if text is None else _typed(text, is_datetime=isinstance(dtype, nw.Datetime))
         if known is not None and category_key(known) == text:
             typed.append((known, code))
     return _search(value, sorted(typed))
@@ -158,8 +158,8 @@ def _search(value: nw.Expr, typed: list[tuple[Any, int]]) -> nw.Expr:
     return nw.when(in_lower_half).then(_search(value, typed[:middle])).otherwise(_search(value, typed[middle:]))
 
 
-def _typed(text: str, *, moment: bool) -> Any:
+def _typed(text: str, *, is_datetime: bool) -> Any:
     try:
-        return datetime.datetime.fromisoformat(text) if moment else float(text)
+        return datetime.datetime.fromisoformat(text) if is_datetime else float(text)
     except ValueError:
         return None

@@ -180,7 +180,7 @@ def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> Lazy
     n_codes = ensemble.bins.n_codes
     terms = [code_tests(tree, n_codes) for tree in ensemble.trees]
     product = ensemble.link == "linear"
-    totalled = source.engine.add_total(coded.frame, _TOTAL, terms, code_column, product=product)
+    totalled = source.engine.sum_trees(coded.frame, _TOTAL, terms, code_column, product=product)
     if product:
         moved = (nw.col(P) * nw.col(_TOTAL)).clip(0.0, 1.0)
     else:

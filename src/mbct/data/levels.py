@@ -39,7 +39,7 @@ class EngineLevels:
         self.n_codes = n_codes
         self.offset = code_offsets(n_codes)
         self.codes = [code_column(j) for j in range(len(n_codes))]
-        self.frame = self.engine.keep(coded.frame.with_columns(nw.lit(0).cast(nw.Int32).alias(_NODE)))
+        self.frame = self.engine.materialize(coded.frame.with_columns(nw.lit(0).cast(nw.Int32).alias(_NODE)))
         self.moved: set[int] = set()
         self.answered: tuple[list[int], FloatArray] | None = None
 
@@ -49,7 +49,7 @@ class EngineLevels:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.engine.let_go(self.frame)
+        self.engine.release(self.frame)
 
     def level_sums(self, nodes: list[int]) -> FloatArray:
         """Five sums for each of ``nodes`` and each code of each feature, shape (nodes, codes, 5).
@@ -115,5 +115,5 @@ class EngineLevels:
     def _replace(self, frame: Frame) -> None:
         before = self.frame
         self.answered = None
-        self.frame = self.engine.keep(frame)
-        self.engine.let_go(before)
+        self.frame = self.engine.materialize(frame)
+        self.engine.release(before)

@@ -152,12 +152,12 @@ def _coded_column(
         numeric_bins: NumberBins = fit_number_bins(name, *distinct_numbers(values, sums.count), options.numeric_bins)
         return numeric_bins, numeric_bins.encode(values)
     distinct, position = factorize(column)
-    mass, label, pred = (
+    weight, label, pred = (
         np.bincount(position, amount, len(distinct)).astype(np.float64)
         for amount in (sums.count, sums.label, sums.pred)
     )
     rate = float(sums.label.sum() / sums.count.sum())
-    bins = fit_category_bins(name, distinct, mass, label, pred, options.min_category_rows, rate)
+    bins = fit_category_bins(name, distinct, weight, label, pred, options.min_category_rows, rate)
     return bins, bins.encode(distinct)[position]
 
 
@@ -282,8 +282,8 @@ class _Numbered:
 
     def bins(self, min_rows: float, rate: float) -> CategoryBins:
         """Codes that the values deserve."""
-        mass, label, pred = self.sums[: len(self.number_of)].T
-        bins = fit_category_bins(self.name, list(self.number_of), mass, label, pred, min_rows, rate)
+        weight, label, pred = self.sums[: len(self.number_of)].T
+        bins = fit_category_bins(self.name, list(self.number_of), weight, label, pred, min_rows, rate)
         self.code_of = bins.encode(self.number_of)
         return bins
 

@@ -32,14 +32,14 @@ def code_column(j: int) -> str:
 
 @dataclass(frozen=True)
 class EngineRows:
-    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their mass.
+    """Checked rows: ``source`` holds P, Y, W beside the raw features; how many there are, and their weight.
 
     ``n_rows`` counts rows of weight 0, which ``source`` leaves out; without weights W is 1 everywhere.
     """
 
     source: LazySource
     n_rows: int
-    mass: float
+    weight: float
     positives: float
     weighted: bool
 
@@ -111,14 +111,14 @@ def _with_spelled_label(source: LazySource, label: str) -> LazySource:
 
 
 def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> EngineRows:
-    """Count the rows and their mass; where an extreme value shows a fault, say which and in how many rows."""
+    """Count the rows and their weight; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
     positives, other = w * y, (y * (y - 1.0)).abs()
     found = rows.engine.collect(
         rows.frame.select(P, Y, W, positives.alias("positives"), other.alias("other")).select(
             nw.len().alias("rows"),
-            w.sum().alias("mass"),
+            w.sum().alias("weight"),
             nw.col("positives").sum(),
             p.count().alias("p"),
             p.min().alias("p_least"),
@@ -140,14 +140,15 @@ def _checked(rows: LazySource, score_column: str, label: str, weight: str | None
     )
     if not sound:
         _name_the_fault(rows, score_column, label, weight)
-    if result.get("w_most", 1.0) > LARGEST_WEIGHT or 0.0 < result["mass"] < SMALLEST_WEIGHT:
+    if result.get("w_most", 1.0) > LARGEST_WEIGHT or 0.0 < result["weight"] < SMALLEST_WEIGHT:
         raise DataError(
             f"weight column {weight!r} is too large or too small to be summed: scale the weights to lie between "
             f"{SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}"
         )
-    if not result["mass"]:
+    if not result["weight"]:
         raise DataError(f"weight column {weight!r} is zero for every row: at least one row must count")
-    return EngineRows(rows, int(result["rows"]), float(result["mass"]), float(result["positives"]), weight is not None)
+    totals = int(result["rows"]), float(result["weight"]), float(result["positives"])
+    return EngineRows(rows, *totals, weight is not None)
 
 
 def _name_the_fault(rows: LazySource, score_column: str, label: str, weight: str | None) -> None:
@@ -203,7 +204,7 @@ def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> No
 
 def refuse_one_class(rows: EngineRows) -> None:
     """Raise where every row that counts has the same label."""
-    if rows.positives in (0.0, rows.mass):
+    if rows.positives in (0.0, rows.weight):
         raise DataError(
             f"the label is {1 if rows.positives else 0} in every row: both classes are needed to see a bias; "
             "widen the sample or check the label column"

@@ -167,18 +167,18 @@ def prepare(
         by_value = features_by_value(rows, features, categorical)
         direct = _from_raw(rows, score_column, features, by_value, options, most_cells, insist=strategy == "cells")
         if direct is not None:
-            yield Prepared(*direct, rows.mass, rows.positives)
+            yield Prepared(*direct, rows.weight, rows.positives)
             return
     bins = fit_bins_of_rows(rows, score_column, features, categorical, options)
     coded = coded_rows(rows, bins)
     level = _cell_level(rows, coded, bins, strategy, level_wise=level_wise, most_cells=most_cells)
     if level is None:
         with EngineLevels(coded, bins.n_codes) as levels:
-            yield Prepared(bins, levels, rows.mass, rows.positives)
+            yield Prepared(bins, levels, rows.weight, rows.positives)
     else:
         with progress("summing rows by cell"):
             cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level, blocks)
-        yield Prepared(bins, cells, rows.mass, rows.positives)
+        yield Prepared(bins, cells, rows.weight, rows.positives)
 
 
 def _from_raw(

@@ -1,7 +1,7 @@
-"""The frozen ensemble: bins, trees and the pattern by which their steps move a prediction.
+"""The frozen ensemble: bins, trees and the link by which their leaf values move a prediction.
 
 ========= ================================ ============================================
-pattern   calibrated prediction            a step is
+link      calibrated prediction            a leaf value is
 ========= ================================ ============================================
 linear    clip(p · Π k_b, 0, 1)            the paper's multiplier k_b of the prediction
 odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds

@@ -79,7 +79,7 @@ class LoadedModel:
         return {
             "model": self.version,
             "score": model.score_column,
-            "pattern": model.link,
+            "link": model.link,
             "trees": len(model.trees),
             "rules": model.n_rules,
             "loaded_at": self.loaded_at,

@@ -120,7 +120,7 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
         ),
         "OutcomeRequest": _object({"outcomes": outcomes}),
         "OutcomeAnswer": _object({"joined": {"type": "integer"}, "unknown": {"type": "array", "items": _TEXT}}),
-        "Model": _object({"model": _TEXT, "score": _TEXT, "pattern": _TEXT, "features": _list_of_objects()}),
+        "Model": _object({"model": _TEXT, "score": _TEXT, "link": _TEXT, "features": _list_of_objects()}),
         "Rules": _object({"model": _TEXT, "rules": _list_of_objects()}),
         "Live": _object({"live": _list_of_objects(), "waiting": {"type": "integer"}}),
         "Alarms": _object({"alarms": _list_of_objects(), "past": _list_of_objects()}),

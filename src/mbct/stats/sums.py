@@ -17,8 +17,8 @@ Duplicates: whether cells hold many rows, or a few rows many times over, by weig
 
 What was fitted on some rows is evaluated on others, which must hold no copy of a row that was fitted on. Weights do
 not say which they are: 10 may stand for ten rows of a table of counts, or for one row that matters ten times. Two
-things tell. Where all rows of a class weigh the same, every mass is a multiple of it. And labels: rows of one cell that
-are independent differ as often as their rate r says, so that over cells
+things tell. Where all rows of a class weigh the same, every weight is a multiple of it. And labels: rows of one cell
+that are independent differ as often as their rate r says, so that over cells
 
     E[l(n − l)/(n − 1)] = n·r(1 − r),
 
@@ -106,21 +106,21 @@ class Sums:
 
 
 _MORE_THAN_ONE = 1.5  # Mass from which a cell may hold more than one row
-_SCORE_GROUPS = 20  # Groups of equal mass in which the rate is taken
+_SCORE_GROUPS = 20  # Groups of equal weight in which the rate is taken
 _MOSTLY = 0.6  # Share of the differences of larger cells below which cells hold mostly copies
 _HARDLY_ANY = 0.25  # Share of the differences of independent rows below which they do, whatever larger ones show
 _BEYOND_CHANCE = 2.5  # Standard errors by which differences must be missing
 _ENOUGH = 10.0  # Differences to expect before those seen are a measure
 _ROUNDING = 1e-9
-_MULTIPLE = 1e-6  # Relative error within which a mass is a multiple of another
+_MULTIPLE = 1e-6  # Relative error within which a weight is a multiple of another
 _SINGLES = 0.1  # Share of the cells with a class that must hold a single row of it for its weight to be seen
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """``per_row``: how many copies of itself the mean unit of mass is among, 1 where nothing speaks for copies.
+    """``per_row``: how many copies of itself the mean unit of weight is among, 1 where nothing speaks for copies.
 
-    ``uniform``: all rows have as many, so that mass divided by it counts rows; else a cell is best taken for one row.
+    ``uniform``: all rows have as many, so that weight divided by it counts rows; else a cell is best taken for one row.
     """
 
     per_row: float
@@ -128,7 +128,7 @@ class Duplicates:
 
 
 def find_duplicates(count: FloatArray, label: FloatArray, rate: FloatArray) -> Duplicates:
-    """Duplicates in cells of some mass and positives; ``rate`` is what independent rows of each would show, or about.
+    """Duplicates in cells of some weight and positives; ``rate`` is what independent rows of each would show, or about.
 
     >>> rng = np.random.default_rng(0)
     >>> rows, weight, rate = rng.binomial(1, 0.3, 1000), rng.integers(1, 4, 1000), np.full(1000, 0.3)
@@ -150,9 +150,9 @@ def find_duplicates(count: FloatArray, label: FloatArray, rate: FloatArray) -> D
     return Duplicates(repeated * positive, uniform=repeated == 1.0)
 
 
-def _weight_of_class(mass: FloatArray) -> float:
-    """What each row of a class weighs where all weigh the same, seen from the mass of the class in cells; else 0."""
-    present = mass[mass > _ROUNDING]
+def _weight_of_class(weight: FloatArray) -> float:
+    """What each row of a class weighs where all weigh the same, seen from the weight of the class in cells; else 0."""
+    present = weight[weight > _ROUNDING]
     if not len(present):
         return 0.0
     times = present / present.min()
@@ -162,7 +162,7 @@ def _weight_of_class(mass: FloatArray) -> float:
 
 
 def _copies_by_labels(count: FloatArray, label: FloatArray, rate: FloatArray) -> float:
-    """Duplicates of a row, averaged over mass, as labels show them."""
+    """Duplicates of a row, averaged over weight, as labels show them."""
     large = np.flatnonzero(count > _MORE_THAN_ONE)
     if not len(large):
         return 1.0
@@ -188,13 +188,13 @@ def rate_by_score(count: FloatArray, label: FloatArray, log_odds: FloatArray) ->
     upto = np.cumsum(count[order])
     group = np.empty(len(count), np.intp)
     group[order] = np.minimum(upto / upto[-1] * _SCORE_GROUPS, _SCORE_GROUPS - 1).astype(np.intp)
-    mass = np.bincount(group, count, _SCORE_GROUPS)
-    rate = np.bincount(group, label, _SCORE_GROUPS) / np.where(mass > 0.0, mass, 1.0)
+    weight = np.bincount(group, count, _SCORE_GROUPS)
+    rate = np.bincount(group, label, _SCORE_GROUPS) / np.where(weight > 0.0, weight, 1.0)
     return np.asarray(rate[group], dtype=np.float64)
 
 
 def _most_copies(seen: FloatArray, expected: FloatArray, others: FloatArray) -> float:
-    """Duplicates of a row in the largest cells that hold mostly copies, by octaves of mass; 0 where none do."""
+    """Duplicates of a row in the largest cells that hold mostly copies, by octaves of weight; 0 where none do."""
     sure, most = False, 0.0
     seen_so_far = expected_so_far = 0.0
     for octave in np.flatnonzero(expected > 0.0):

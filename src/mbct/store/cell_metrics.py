@@ -25,7 +25,7 @@ class CellMetrics:
 def log_odds_of_cells(model: CalibrationEnsemble | None, cells: Cells) -> FloatArray:
     """Calibrated log-odds of each cell, all its rows taken at their mean; None leaves the predictions as they came.
 
-    Exact where the rows of a cell share one prediction. The mean is that of the log-odds for the pattern "odds", of
+    Exact where the rows of a cell share one prediction. The mean is that of the log-odds for the link "odds", of
     the predictions for "linear".
     """
     if model is None:

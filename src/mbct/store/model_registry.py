@@ -34,7 +34,7 @@ class ModelVersion:
     size : int
         Bytes of the model file.
     note : str
-        What was said when it was published.
+        The note given when it was published.
     """
 
     version: str

@@ -1,4 +1,4 @@
-"""Where numbers are cut: edges of about equal mass, or of equal width."""
+"""Where numbers are cut: edges of about equal weight, or of equal width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ def equal_width_edges(n_bins: int, low: float = 0.0, high: float = 1.0) -> Float
     return np.asarray(low + (high - low) * steps / n_bins, dtype=np.float64)
 
 
-def mass_edges(values: FloatArray, mass: FloatArray, n_bins: int) -> FloatArray:
-    """Inner edges of at most ``n_bins`` bins of about equal mass, from distinct sorted values and their mass.
+def mass_edges(values: FloatArray, weight: FloatArray, n_bins: int) -> FloatArray:
+    """Inner edges of at most ``n_bins`` bins of about equal weight, from distinct sorted values and their weight.
 
     A value too frequent for one bin has a bin of its own, so a column that is 96 % zeros keeps the other
     4 % apart; with at most ``n_bins`` distinct values each has its own. An edge lies between two neighbouring
@@ -36,20 +36,20 @@ def mass_edges(values: FloatArray, mass: FloatArray, n_bins: int) -> FloatArray:
     >>> mass_edges(np.array([0.0, 1.0, 2.0, 3.0]), np.array([96.0, 1.0, 1.0, 2.0]), 3).tolist()
     [0.5, 2.5]
     """
-    last = np.arange(len(values) - 1) if len(values) <= n_bins else _last_of_bins(mass, n_bins)
+    last = np.arange(len(values) - 1) if len(values) <= n_bins else _last_of_bins(weight, n_bins)
     return np.array([_roundest_between(values[i], values[i + 1]) for i in last], dtype=np.float64)
 
 
 @kernel
-def _last_of_bins(mass: FloatArray, n_bins: int) -> np.ndarray:
+def _last_of_bins(weight: FloatArray, n_bins: int) -> np.ndarray:
     """Positions of the last value of each bin but the final one."""
-    last = np.empty(len(mass), np.int64)
+    last = np.empty(len(weight), np.int64)
     n_edges = 0
-    left = mass.sum()
+    left = weight.sum()
     target = left / n_bins
     gathered = 0.0
-    for i in range(len(mass) - 1):
-        frequent = mass[i] >= target * (1.0 - _TIE)
+    for i in range(len(weight) - 1):
+        frequent = weight[i] >= target * (1.0 - _TIE)
         if gathered > 0.0 and frequent:
             last[n_edges] = i - 1
             n_edges += 1
@@ -57,7 +57,7 @@ def _last_of_bins(mass: FloatArray, n_bins: int) -> np.ndarray:
             gathered = 0.0
             if n_edges >= n_bins - 1:
                 break
-        gathered += mass[i]
+        gathered += weight[i]
         if gathered >= target * (1.0 - _TIE):
             last[n_edges] = i
             n_edges += 1
@@ -86,9 +86,9 @@ _ROUNDING = 1e-9
 class BinningOptions:
     """How features are cut.
 
-    ``min_category_rows``: a category with less mass shares the code of unseen values; up to 2, which is for values that
-    were met once, only where mass counts rows (:func:`counts_rows`). ``score_bins`` cuts the prediction into that many
-    buckets, of equal width or (``score_binning="mass"``) of equal mass.
+    ``min_category_rows``: a category with less weight shares the code of unseen values; up to 2, which is for values
+    that were met once, only where weight counts rows (:func:`counts_rows`). ``score_bins`` cuts the prediction into
+    that many buckets, of equal width or (``score_binning="mass"``) of equal weight.
     """
 
     numeric_bins: int = 128
@@ -104,20 +104,20 @@ class BinningOptions:
             raise ParameterError(f"score_binning={self.score_binning!r} must be 'mass' or 'width'")
 
 
-def fit_number_bins(name: str, values: FloatArray, mass: FloatArray, n_bins: int) -> NumberBins:
+def fit_number_bins(name: str, values: FloatArray, weight: FloatArray, n_bins: int) -> NumberBins:
     """Mass bins of a number, from its distinct finite values in rising order."""
-    edges = tuple(mass_edges(values, mass, n_bins).tolist()) if len(values) else ()
+    edges = tuple(mass_edges(values, weight, n_bins).tolist()) if len(values) else ()
     return NumberBins(name, edges, tuple(values.tolist()) if len(values) == len(edges) + 1 else ())
 
 
-def fit_score_bins(name: str, values: FloatArray, mass: FloatArray, options: BinningOptions) -> NumberBins:
-    """Bins of the prediction itself: the paper's equal widths, or equal mass."""
+def fit_score_bins(name: str, values: FloatArray, weight: FloatArray, options: BinningOptions) -> NumberBins:
+    """Bins of the prediction itself: the paper's equal widths, or equal weight."""
     if options.score_binning == "width":
         return NumberBins(name, tuple(equal_width_edges(options.score_bins).tolist()))
-    return fit_number_bins(name, values, mass, options.score_bins)
+    return fit_number_bins(name, values, weight, options.score_bins)
 
 
-_ONCE = 2.0  # A value of less mass was met once
+_ONCE = 2.0  # A value of less weight was met once
 _BY_CHANCE = 1e-4  # Values that were met once may have one label by chance; with less than this it is no chance
 
 
@@ -125,32 +125,32 @@ _BY_CHANCE = 1e-4  # Values that were met once may have one label by chance; wit
 class RareValues:
     """Mass and positives of all values of a category that are too rare for a code of their own."""
 
-    mass: float
+    weight: float
     label: float
 
 
-def counts_rows(mass: FloatArray, rare: RareValues, rate: float, min_rows: float) -> bool:
-    """Whether the mass of a category's values counts rows, so that it tells which were met once.
+def counts_rows(weight: FloatArray, rare: RareValues, rate: float, min_rows: float) -> bool:
+    """Whether the weight of a category's values counts rows, so that it tells which were met once.
 
-    ``mass`` is that of the values which are not ``rare``, ``rate`` the rate of positives of all rows. Weights need not
+    ``weight`` is that of the values which are not ``rare``, ``rate`` the rate of positives of all rows. It need not
     count rows, and where positives and negatives weigh differently they sort the values by label: among those of little
-    mass are those that were met once, in a row of the lighter class. Unseen values must not be taken for these.
+    weight are those that were met once, in a row of the lighter class. Unseen values must not be taken for these.
     A ``min_rows`` beyond once is taken at its word.
     """
     if min_rows > _ONCE:
         return True
-    amounts = np.append(mass, rare.mass)
+    amounts = np.append(weight, rare.weight)
     if np.any(np.abs(amounts - np.rint(amounts)) > _ROUNDING * amounts):
         return False
     if rare.label < 0.5:
-        return bool((1.0 - rate) ** rare.mass >= _BY_CHANCE)
-    return rare.mass - rare.label >= 0.5 or bool(rate**rare.mass >= _BY_CHANCE)
+        return bool((1.0 - rate) ** rare.weight >= _BY_CHANCE)
+    return rare.weight - rare.label >= 0.5 or bool(rate**rare.weight >= _BY_CHANCE)
 
 
 def fit_category_bins(
     name: str,
     values: Sequence[Any],
-    mass: FloatArray,
+    weight: FloatArray,
     label: FloatArray,
     pred: FloatArray,
     min_rows: float,
@@ -162,7 +162,7 @@ def fit_category_bins(
     name, so that renaming the values of a column does not reorder its codes.
     """
     merged: dict[str, list[float]] = {}
-    for value, *sums in zip(values, mass.tolist(), label.tolist(), pred.tolist(), strict=True):
+    for value, *sums in zip(values, weight.tolist(), label.tolist(), pred.tolist(), strict=True):
         key = category_key(value)
         if key is not None:
             held = merged.setdefault(key, [0.0, 0.0, 0.0])
@@ -179,7 +179,7 @@ def fit_category_bins(
 
 
 def distinct_numbers(values: FloatArray, weight: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-    """Distinct finite values in rising order and the mass of each."""
+    """Distinct finite values in rising order and the weight of each."""
     present = np.isfinite(values)
     if weight is None:
         distinct, count = np.unique(values[present], return_counts=True)
@@ -187,5 +187,5 @@ def distinct_numbers(values: FloatArray, weight: FloatArray | None) -> tuple[Flo
     order = np.argsort(values[present], kind="stable")
     ranked = values[present][order]
     starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]]) if len(ranked) else np.array([], dtype=int)
-    mass = np.add.reduceat(weight[present][order], starts) if len(starts) else np.array([])
-    return ranked[starts], mass
+    weight = np.add.reduceat(weight[present][order], starts) if len(starts) else np.array([])
+    return ranked[starts], weight

@@ -25,7 +25,7 @@ class BoostingOptions:
     small rate buys, and each doubling halves the time. ``patience``: rounds without progress after which growth ends;
     None: 40 up to ``small_data`` rows, where rounds are cheap and the held-out loss is noisy, 20 above.
     ``tree_multiplier``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
-    data are thinned to this many cells at random, to bound training time. ``distilled``: whether model size "auto"
+    data are sampled down to this many cells, to bound training time. ``distilled``: whether model size "auto"
     compresses the ensemble into few trees.
     """
 

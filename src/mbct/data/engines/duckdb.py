@@ -74,7 +74,7 @@ class DuckDBEngine:
             frame = lazy(frame.to_native().project(f"*, {coded}"))
         return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
 
-    def add_total(
+    def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
@@ -92,7 +92,7 @@ class DuckDBEngine:
         listed = ", ".join(map(quoted, columns))
         return int(frame.to_native().aggregate(f"approx_count_distinct(hash({listed}))").fetchall()[0][0])
 
-    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+    def quantiles(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """Values at evenly spaced ranks of the sorted column, picked while it streams past.
 
         DuckDB sorts on disk what memory does not hold; its sketches of quantiles differ from run to run.
@@ -107,14 +107,14 @@ class DuckDBEngine:
             passed += len(values)
         return np.concatenate(points)
 
-    def keep(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """A temporary table."""
         name = _TABLE_PREFIX + uuid.uuid4().hex
         frame.to_native().query("mbct_rows", f"CREATE TEMP TABLE {name} AS SELECT * FROM mbct_rows")
         # Read through the root: a relation made from ``frame`` would need all that ``frame`` was made from.
         return lazy(self.root.query("mbct_root", f"SELECT * FROM temp.{name}").set_alias(name))
 
-    def let_go(self, frame: Frame) -> None:
+    def release(self, frame: Frame) -> None:
         """Drop the temporary table."""
         name = frame.to_native().alias
         if name.startswith(_TABLE_PREFIX):
@@ -128,7 +128,7 @@ def open_files(path: str, *, memory_limit: str | None, threads: int | None) -> t
     try:
         engine = DuckDBEngine(connection.sql("SELECT 1"))
         frame = lazy(connection.sql(f"SELECT * FROM {reading(connection, path)}"))
-        return engine, engine.keep(frame) if is_text(path) else frame
+        return engine, engine.materialize(frame) if is_text(path) else frame
     except duckdb.Error as error:
         raise StorageError(f"cannot read {path}: {first_line(error)}") from error
 

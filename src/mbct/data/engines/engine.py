@@ -53,7 +53,7 @@ class Engine(Protocol):
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
         """Add a code column for each lookup."""
 
-    def add_total(
+    def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
@@ -64,11 +64,11 @@ class Engine(Protocol):
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """About how many distinct rows ``columns`` have, from a sketch."""
 
-    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+    def quantiles(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """``n_points`` evenly spaced quantiles of a column of finite floats, from the engine's own sort or sketch."""
 
-    def keep(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """Compute ``frame`` once and hold it where the engine holds data."""
 
-    def let_go(self, frame: Frame) -> None:
+    def release(self, frame: Frame) -> None:
         """Free what :meth:`keep` held."""

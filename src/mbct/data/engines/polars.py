@@ -55,7 +55,7 @@ class PolarsEngine:
         ]
         return lazy(frame.to_native().with_columns(coded))
 
-    def add_total(
+    def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As expressions."""
@@ -73,15 +73,15 @@ class PolarsEngine:
         hashed = frame.to_native().select(pl.struct(list(columns)).hash().approx_n_unique())
         return int(hashed.collect(engine="streaming").item())
 
-    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+    def quantiles(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """Values at evenly spaced ranks of the sorted column."""
         ranked = np.sort(self.collect(frame.select(column))[column].to_numpy())
         ranks = np.linspace(0, len(ranked) - 1, n_points).round().astype(np.int64)
         return np.asarray(ranked[ranks], dtype=np.float64)
 
-    def keep(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """A frame in memory."""
         return lazy(frame.to_native().collect(engine="streaming").lazy())
 
-    def let_go(self, frame: Frame) -> None:
+    def release(self, frame: Frame) -> None:
         """Nothing to do: memory is freed with the frame."""

@@ -50,7 +50,7 @@ class SparkEngine:
         """By a broadcast join, which keeps the order of rows within a partition."""
         return join_lookups(self, frame, lookups)
 
-    def add_total(
+    def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
@@ -68,16 +68,16 @@ class SparkEngine:
         hashed = functions.xxhash64(*(functions.col(f"`{name}`") for name in columns))
         return int(frame.to_native().select(functions.approx_count_distinct(hashed)).collect()[0][0])
 
-    def order_points(self, frame: Frame, column: str, n_points: int) -> FloatArray:
+    def quantiles(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """Quantiles of the Greenwald-Khanna sketch."""
         shares = np.linspace(0.0, 1.0, n_points).tolist()
         points = frame.to_native().approxQuantile(column, shares, 1.0 / _QUANTILE_ACCURACY)
         return np.sort(np.asarray(points, dtype=np.float64))
 
-    def keep(self, frame: Frame) -> Frame:
+    def materialize(self, frame: Frame) -> Frame:
         """Rows held by the executors, cut off from the query that made them."""
         return lazy(frame.to_native().localCheckpoint(eager=True))
 
-    def let_go(self, frame: Frame) -> None:
+    def release(self, frame: Frame) -> None:
         """Tell the executors to drop the rows."""
         frame.to_native().unpersist()

@@ -161,9 +161,9 @@ def render(
                 f"{metrics.badge(state)}<small>of {biased.total}</small>",
             )
         )
-    said = "".join(f"<li>{text(each)}</li>" for each in plain)
+    listed = "".join(f"<li>{text(each)}</li>" for each in plain)
     return (
-        f'<p class="verdict {verdict.outcome}">{text(verdict.sentence)}</p><ul class="plain">{said}</ul>'
+        f'<p class="verdict {verdict.outcome}">{text(verdict.sentence)}</p><ul class="plain">{listed}</ul>'
         f'<dl class="tiles">{"".join(tiles)}</dl>'
     )
 
