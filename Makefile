@@ -3,10 +3,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help attack demo test format bench reference docs clean
+.PHONY: help attack demo test test-lowest dist format bench reference docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -29,7 +29,7 @@ $(VENV)/.bench: $(VENV)/.base
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
 	$(BIN)/python -m reproduction.demo
 
-attack: $(VENV)/.test  ## kills, full disks, hostile bodies, swaps, 20,000 damaged model files: some minutes
+attack: $(VENV)/.test  ## 1,000 kills, full disks, 200,000 bodies, swaps, 20,000 damaged models: a quarter of an hour
 	$(BIN)/python scripts/attack.py
 	$(BIN)/python -W error scripts/attack_models.py 20000
 
@@ -45,6 +45,12 @@ test: $(VENV)/.test  ## set everything up and run every check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
+test-lowest: $(VENV)/.test  ## the core of the tests with the lowest versions that pyproject.toml promises
+	$(BIN)/nox -s lowest
+
+dist: $(VENV)/.test  ## build sdist and wheel into dist/, try every extra and README in fresh environments
+	$(BIN)/python scripts/check_dist.py
+
 bench: $(VENV)/.bench  ## set up the peers and measure speed and memory, into docs/benchmarks.md
 	$(BIN)/python benchmarks/speed.py
 
@@ -56,4 +62,4 @@ docs: $(VENV)/.test  ## build the site into site/, warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean:  ## remove the environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov site demo
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage .nox dist htmlcov site demo

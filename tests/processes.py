@@ -1,6 +1,7 @@
-"""Real servers for tests: a redis-server in a process of its own, on a free port."""
+"""Real processes for tests: a redis-server on a free port, commands without privileges."""
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -33,6 +34,15 @@ def wait_until(condition, seconds=15.0, what="the condition"):
                 return found
         time.sleep(0.02)
     raise AssertionError(f"{what} did not come true within {seconds} s")
+
+
+def without_privileges():
+    """What runs a command as a user whom permissions bind; root without capabilities is one."""
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("root is bound by no permissions without setpriv: apt-get install util-linux")
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 
 
 class RedisServer:

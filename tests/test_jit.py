@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mbct
+from processes import without_privileges
 from terminal import on_terminal
 
 CODE = "import numpy as np; from mbct.training.cells import mix; print(mix(np.uint64(1)))"
@@ -21,15 +22,6 @@ def test_the_first_run_announces_compilation_and_the_second_is_silent(tmp_path, 
     first, second = (on_terminal([sys.executable, "-c", CODE], cwd=tmp_path).out for _ in range(2))
     assert first.count("compiling kernels, once") == 1
     assert "compiling" not in second
-
-
-def without_privileges():
-    """What runs a command as a user whom permissions bind; root without capabilities is one."""
-    if os.geteuid() != 0:
-        return []
-    if shutil.which("setpriv") is None:
-        pytest.skip("root is bound by no permissions without setpriv: apt-get install util-linux")
-    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs the permissions of POSIX")

@@ -49,6 +49,8 @@ OF_SEVERAL = {
     "stats/test_smooth_error.py": "smooth ECE of stats/expected_error.py",
     "store/test_crashes.py": "writers that die",
     "test_attack.py": "scripts/attack.py, for some seconds",
+    "test_container.py": "deploy/: the container's own commands, and what stands around it",
+    "test_release.py": "what is released: one version, the same bounds, Pythons and sessions wherever they are named",
     "training/paper/test_by_hand.py": "trees of the paper that were grown by hand",
     "training/test_fold_split.py": "cells split into folds and halves by training/blocks.py",
     "training/test_value_offsets.py": "per-value offsets of training/offsets.py",

@@ -92,8 +92,18 @@ def test_each_class_of_one_against_the_rest_is_checked():
             loads(json.dumps(document).encode())
 
 
-@pytest.mark.parametrize(("key", "value"), [("positive", 2), ("positive", True), ("classes", [1]), ("classes", "ab")])
-def test_labels_of_the_head_are_checked(key, value):
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("positive", 2),
+        ("positive", True),
+        ("classes", [1]),
+        ("classes", "ab"),
+        ("score_column", []),
+        ("score_column", 1),
+    ],
+)
+def test_the_head_is_checked(key, value):
     document = json.loads(dumps(fitted("platt")))
     document[key] = value
     with pytest.raises(ModelFileError, match=f"is damaged: {key} is"):

@@ -41,12 +41,15 @@ def load_model(path: str | os.PathLike[str]) -> "Calibrator":
 
 def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     """Rebuild a calibrator from a model file's bytes."""
+    from mbct.calibrators.multiclass.scores import ManyScores
     from mbct.calibrators.registry import make
 
     try:
         document = parse_document(content, name)
         calibrator = make(document["method"], **document["parameters"])
         labels = _read_labels(document)
+        if not isinstance(document["score_column"], str) and not isinstance(calibrator, ManyScores):
+            raise fault("score_column", document["score_column"], "one column")
         calibrator._remember(document["score_column"], document["columns"], labels)
         calibrator._restore(document["state"])
     except MissingDependencyError:
