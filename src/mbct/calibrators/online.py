@@ -123,6 +123,11 @@ class OnlineCalibrator:
         self._state.advance()
         self._shift = self._state.shift(calibeating=self._calibeating)
 
+    def renew(self) -> None:
+        """Begin anew for another model; which forgetting was good, and the segments, are remembered."""
+        self._state = self._state.renewed()
+        self._shift = self._state.shift()
+
     @property
     def shift(self) -> LogOddsShift:
         """Intercept, slope and offsets in use; replaced, never changed."""

@@ -82,9 +82,8 @@ class OutcomeStream:
     def _teach(self, rows: Sequence[Joined]) -> None:
         newest = max(rows, key=lambda line: line.scored.number).scored
         if newest.model != self.layer_model and newest.number > self._newest_number:
-            enabled = self.layer.enabled
-            self.layer, self.layer_model = self._new_layer(), newest.model
-            self.layer.enabled = enabled
+            self.layer.renew()
+            self.layer_model = newest.model
         self._newest_number = max(self._newest_number, newest.number)
         own = [line for line in rows if line.scored.model == self.layer_model]
         if own:

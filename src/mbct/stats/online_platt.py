@@ -143,6 +143,12 @@ class OnlinePlatt:
         self.segment_pending[:] = 0.0
         self.band_pending[:] = 0.0
 
+    def renewed(self) -> "OnlinePlatt":
+        """The identity again, for another model; which memories were good is remembered by half."""
+        new = OnlinePlatt.of(self.n_segments, self.max_shift)
+        new.gain, new.segment_gain = 0.5 * self.gain, 0.5 * self.segment_gain
+        return new
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; numbers come back as they were."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
