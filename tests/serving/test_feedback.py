@@ -13,6 +13,7 @@ from builders import random_model, random_rows
 from mbct.errors import ParameterError, StorageError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.feedback import FeedbackLoop
+from mbct.serving.journal import outcome_delays
 from mbct.serving.options import FeedbackOptions
 from mbct.store import CellStore, cells_of_rows
 
@@ -359,3 +360,14 @@ def test_the_journal_is_forced_to_the_disk_as_often_as_asked(tmp_path, clock, mo
 def test_an_unknown_policy_is_refused():
     with pytest.raises(ParameterError, match="fsync='sometimes' must be one of always, interval, never"):
         FeedbackOptions(fsync="sometimes")
+
+
+def test_delays_of_outcomes_are_read_from_the_journal(tmp_path, clock):
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path), None, clock)
+    score(loop, random_model(1), ["a", "b", "c"])
+    clock.now += 3600.0
+    loop.join([("a", 1), ("b", 0)])
+    delay, watched = outcome_delays(tmp_path, clock.now + 3600.0)
+    assert sorted(delay) == [1 / 24, float("inf"), float("inf")]
+    assert watched == [2 / 24] * 3
+    loop.close()

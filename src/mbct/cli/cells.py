@@ -29,6 +29,7 @@ WINDOW_EXAMPLES = (
 
 
 STATUS_EXAMPLES = ("mbct cells status --store cells", "mbct cells status --store cells --json")
+MATURITY_EXAMPLES = ("mbct cells maturity --store cells",)
 VERIFY_EXAMPLES = ("mbct cells verify --store cells",)
 
 
@@ -223,5 +224,24 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
         ctx.exit(1)
 
 
-for each in (aggregate, merge, window, status, verify):
+@command(examples=MATURITY_EXAMPLES)
+@store_option
+@json_option
+def maturity(store: str, as_json: bool) -> None:
+    """Show how late labels come: the share by age.
+
+    Learned from days that were aggregated again with --replace. 'mbct refresh --maturity auto' uses it.
+    """
+    from mbct.store.cell_store import CellStore
+    from mbct.store.maturity import store_maturity
+
+    arrived = store_maturity(CellStore(store)).arrived
+    if as_json:
+        print_json({"arrived": list(arrived)})
+        return
+    rows = [(f"{age}", f"{share:.1%}", "█" * round(40 * share)) for age, share in enumerate(arrived)]
+    print_table(("age in days", "arrived", ""), rows, left=("",))
+
+
+for each in (aggregate, merge, window, status, verify, maturity):
     cells.add_command(each)

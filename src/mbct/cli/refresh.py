@@ -11,11 +11,13 @@ from mbct.cli.shell import command, note, print_json
 from mbct.files import write_atomically
 
 if TYPE_CHECKING:
+    from mbct.store.maturity import MaturityOption
     from mbct.store.refresh import Require
 
 EXAMPLES = (
     "mbct refresh --store cells -o model.json",
     "mbct refresh --store cells --days 30 --half-life 7 -o model.json",
+    "mbct refresh --store cells --maturity auto -o model.json",
     "mbct refresh --store cells --require better --set preset=paper -o model.json",
 )
 
@@ -35,6 +37,12 @@ EXAMPLES = (
 )
 @click.option("--require", type=click.Choice(["not-worse", "better"]), default="not-worse", show_default=True)
 @click.option("--level", default=0.05, show_default=True, help="Significance of the comparison.")
+@click.option(
+    "--maturity",
+    metavar="auto|DAYS",
+    callback=lambda _, __, value: int(value) if value and value.isdigit() else value,
+    help="Late labels: wait so many days, or estimate how many have come and complete them.",
+)
 @settings_option("Parameter of the model; those of the model in service if none is given.")
 @click.option("-o", "--output", metavar="FILE", help="Write the model in service to this file.")
 @json_option
@@ -48,6 +56,7 @@ def refresh(
     holdout_days: int | None,
     require: str,
     level: float,
+    maturity: "MaturityOption",
     settings: dict[str, Any],
     output: str | None,
     as_json: bool,
@@ -74,6 +83,7 @@ def refresh(
         half_life=half_life,
         require=wanted,
         level=level,
+        maturity=maturity,
     )
     if output is not None and result.in_service is not None:
         write_atomically(output, ModelRegistry(opened).read(result.in_service))

@@ -13,6 +13,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
 from mbct.serving.options import FeedbackOptions
 
-_HOUR = 3600
+_HOUR, _DAY = 3600, 86_400.0
 _CHECKPOINT = "checkpoint"
 _TAIL_BYTES = 2**20
 Line = TypeVar("Line", bound=msgspec.Struct)
@@ -235,6 +236,24 @@ def _order(path: Path) -> int:
 def lines_of(path: Path) -> list[Joined]:
     """Outcomes in a sealed file."""
     return list(_lines(path, Joined))
+
+
+def outcome_delays(folder: Path, now: float) -> tuple[list[float], list[float]]:
+    """Days from each score in a journal to its positive outcome, and days that it was watched up to ``now``.
+
+    Infinity stands where no positive came; a reported negative is final, so it is watched to the end. The two lists are
+    what :func:`~mbct.stats.maturity.maturity_of_delays` takes; a service on the folder may go on meanwhile.
+    """
+    joined = [
+        line for kind in ("handed", "outcomes") for path in folder.glob(f"{kind}-*") for line in _lines(path, Joined)
+    ]
+    scored = [line for path in folder.glob("scores-*") for line in _lines(path, Remembered)]
+    answered = {line.scored.number for line in joined}
+    waiting = [line for line in scored if line.number not in answered]
+    oldest = min([line.scored.at for line in joined] + [line.at for line in waiting], default=now)
+    delay = [(line.at - line.scored.at) / _DAY if line.label else inf for line in joined] + [inf] * len(waiting)
+    watched = [(now - (line.scored.at if line.label else oldest)) / _DAY for line in joined]
+    return delay, watched + [(now - line.at) / _DAY for line in waiting]
 
 
 def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:

@@ -78,7 +78,14 @@ class CellStore:
         self._refuse_foreign_folder()
 
     def append(
-        self, cells: Cells, bins: FeatureBins, *, day: str | datetime.date, batch: str, replace: bool = False
+        self,
+        cells: Cells,
+        bins: FeatureBins,
+        *,
+        day: str | datetime.date,
+        batch: str,
+        replace: bool = False,
+        seen: str | datetime.date | None = None,
     ) -> Batch:
         """Add the cells of one batch; the same batch again changes nothing. Returns its entry in the manifest.
 
@@ -92,6 +99,9 @@ class CellStore:
             Name of the rows (a file, an hour, a job's run), so that a job that is run twice counts once.
         replace : bool, default=False
             Exchange a batch of this name that holds other rows, atomically. Without it such a batch is refused.
+        seen : str, date or None, default=None
+            Day on which these labels were known, from which :func:`~mbct.store.maturity.store_maturity` learns how late
+            labels come; today if not given.
         """
         if not batch:
             raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
@@ -103,6 +113,7 @@ class CellStore:
             cells = replace_fields(cells, block=None).canonical()  # the store's blocks are its days
         self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
         content = to_parquet([cells])
+        known_on = as_day(datetime.datetime.now(datetime.UTC).date() if seen is None else seen)
         entry = _entry((batch,), (digest_of(cells),), as_day(day), [cells], content)
         held = self.manifest().find(batch)
         if held is None or replace:
@@ -118,14 +129,15 @@ class CellStore:
                 raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
             other = newest.find(batch)
             if other is None:
-                return newest.replaced((), (entry,)).to_dict()
+                return newest.replaced((), (entry,)).noted(entry.day, known_on).to_dict()
             if not replace:
                 raise DataError(
                     f"batch {batch!r} of {other.day} is in the store with other rows than these "
                     f"({entry.count:g} rows and {entry.label:g} positives of {entry.day}): choose another name, "
                     "or replace it (replace=True, --replace)"
                 )
-            return newest.replaced((other,), (*self._without(other, batch), entry)).to_dict()
+            exchanged = newest.replaced((other,), (*self._without(other, batch), entry))
+            return exchanged.noted(entry.day, known_on).to_dict()
 
         try:
             found = self.manifest_of(self.log.change(add, is_held)).find(batch)

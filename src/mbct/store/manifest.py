@@ -3,7 +3,7 @@
 import datetime
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mbct.errors import DataError, ModelFileError
@@ -13,6 +13,8 @@ VERSION = 2
 _FILE = re.compile(r"cells/\d{4}-\d{2}-\d{2}/[A-Za-z0-9_-][A-Za-z0-9._-]*\.parquet")
 """Names of files of cells: none of them can lead out of the store."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_SNAPSHOT_DAYS = 60
+"""Of so many of the newest days it is noted when their labels came."""
 EMPTY: dict[str, Any] = {"format": FORMAT, "version": VERSION, "first_day": None, "batches": []}
 
 
@@ -41,11 +43,22 @@ class Batch:
 
 
 @dataclass(frozen=True)
+class DaySnapshot:
+    """Rows and positives of a day as they were known on another."""
+
+    day: str
+    seen: str
+    rows: float
+    positives: float
+
+
+@dataclass(frozen=True)
 class Manifest:
-    """All batches; days before ``first_day`` were dropped for good."""
+    """All batches; days before ``first_day`` were dropped for good. ``snapshots`` tell how labels came in late."""
 
     batches: tuple[Batch, ...]
     first_day: str | None = None
+    snapshots: tuple[DaySnapshot, ...] = ()
 
     def find(self, batch_id: str) -> Batch | None:
         """The file that holds a batch."""
@@ -55,11 +68,21 @@ class Manifest:
         """Some files for others, in the order of days and names."""
         removed = set(gone)
         left = [batch for batch in self.batches if batch not in removed]
-        return Manifest(tuple(sorted([*left, *come], key=lambda b: (b.day, b.file))), self.first_day)
+        return replace(self, batches=tuple(sorted([*left, *come], key=lambda b: (b.day, b.file))))
+
+    def noted(self, day: str, seen: str) -> "Manifest":
+        """What is held of a day, noted as seen on a date; notes of the newest days are kept."""
+        of_day = [batch for batch in self.batches if batch.day == day]
+        note = DaySnapshot(day, seen, sum(b.count for b in of_day), sum(b.label for b in of_day))
+        notes = {(one.day, one.seen): one for one in (*self.snapshots, note)}
+        newest = max(one.day for one in notes.values())
+        kept = [one for one in notes.values() if days_between(one.day, newest) < _SNAPSHOT_DAYS]
+        return replace(self, snapshots=tuple(sorted(kept, key=lambda one: (one.day, one.seen))))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {**EMPTY, "first_day": self.first_day, "batches": [asdict(batch) for batch in self.batches]}
+        lists = {name: [asdict(each) for each in getattr(self, name)] for name in ("batches", "snapshots")}
+        return {**EMPTY, "first_day": self.first_day, **lists}
 
     @classmethod
     def from_dict(cls, body: dict[str, Any], name: str) -> "Manifest":
@@ -72,7 +95,8 @@ class Manifest:
             )
         try:
             batches = tuple(_batch(item) for item in body["batches"])
-            return cls(batches, None if body["first_day"] is None else as_day(body["first_day"]))
+            snapshots = tuple(DaySnapshot(**item) for item in body.get("snapshots", []))
+            return cls(batches, None if body["first_day"] is None else as_day(body["first_day"]), snapshots)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"the manifest of {name} is damaged: {error}") from error
 

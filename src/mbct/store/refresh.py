@@ -2,7 +2,8 @@
 
 import datetime
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from scipy.special import stdtr
@@ -16,6 +17,7 @@ from mbct.stats.testing import PairedGain
 from mbct.store.cell_metrics import CellMetrics, compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.manifest import as_day, days_between
+from mbct.store.maturity import MaturityOption, complete_shares, matured
 from mbct.store.model_registry import FileBackend, ModelRegistry
 
 Require = Literal["not worse", "better"]
@@ -69,6 +71,7 @@ def refresh(
     half_life: float | None = None,
     require: Require = "not worse",
     level: float = 0.05,
+    maturity: MaturityOption = None,
 ) -> Refresh:
     """Refit from the days before the holdout and put the model into service unless the holdout days show it is worse.
 
@@ -95,6 +98,10 @@ def refresh(
         lower with that significance. The standard error is that of the holdout days' sums, the test Student's t.
     level : float, default 0.05
         Significance.
+    maturity : "auto", int or None, default None
+        Labels that come late: a number of days leaves out days whose labels were last seen at a younger age; "auto"
+        estimates from days that were replaced what share of positives has arrived by each age, leaves out days with
+        fewer than half of them, and completes the others by that share. None takes labels as they are.
 
     Returns
     -------
@@ -110,7 +117,8 @@ def refresh(
     files = FileBackend(store.storage)
     registry = ModelRegistry(files)
     number, previous = files.newest()
-    evaluation, training = _windows(store, holdout, holdout_days, days, half_life)
+    shares = complete_shares(store, maturity)
+    evaluation, training = _windows(store, holdout, holdout_days, days, half_life, shares)
     parameters = _unfitted(registry, calibrator, previous).get_params()
     candidate = MBCTCalibrator(**parameters).fit_cells(training.cells, training.bins)
     log_odds = {
@@ -132,6 +140,7 @@ def refresh(
         "require": require,
         "level": level,
         "parameters": parse_document(content)["parameters"],
+        "maturity": None if maturity is None else {"option": maturity, "shares": _incomplete(shares)},
         "training": _described(training),
         "holdout": _described(evaluation),
         "metrics": {name: asdict(found) for name, found in metrics.items()},
@@ -144,12 +153,18 @@ def refresh(
 
 
 def _windows(
-    store: CellStore, holdout: str | datetime.date, holdout_days: int | None, days: int | None, half_life: float | None
+    store: CellStore,
+    holdout: str | datetime.date,
+    holdout_days: int | None,
+    days: int | None,
+    half_life: float | None,
+    shares: Mapping[str, float],
 ) -> tuple[Window, Window]:
     """The days to evaluate on and the days to fit on, all of the bins of the last one."""
-    batches = store.manifest().batches
+    batches = [batch for batch in store.manifest().batches if shares.get(batch.day, 1.0) > 0.0]
     if not batches:
-        raise DataError(f"{store.storage.url} holds no cells: append some first")
+        remedy = "none that is old enough: wait, or lower maturity" if shares else "append some first"
+        raise DataError(f"{store.storage.url} holds no cells: {remedy}")
     last = batches[-1].day if holdout == "newest day" else as_day(holdout)
     of_last = [batch.fingerprint for batch in batches if batch.day == last]
     if not of_last:
@@ -164,10 +179,10 @@ def _windows(
     first = known[-n_days]
     evaluation = store.window(days_between(first, last) + 1, until=last, fingerprint=of_last[-1], by_day=True)
     before = datetime.date.fromisoformat(first) - datetime.timedelta(days=1)
-    training = store.window(days, half_life, until=before, fingerprint=of_last[-1], by_day=True)
+    training = matured(store.window(days, half_life, until=before, fingerprint=of_last[-1], by_day=True), shares)
     if len({batch.day for batch in training.batches}) < _LEAST_BLOCKS:
-        training = store.window(days, half_life, until=before, fingerprint=of_last[-1])
-    return evaluation, training
+        training = replace(training, cells=replace(training.cells, block=None).canonical(), day=None)
+    return matured(evaluation, shares), training
 
 
 def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previous: str | None) -> MBCTCalibrator:
@@ -201,6 +216,10 @@ def _decide(
         return True, f"better than {other}: {found}"
     promoted = require == "not worse"
     return promoted, f"no difference to {other} at level {level:g}: {found}{'' if promoted else kept}"
+
+
+def _incomplete(shares: Mapping[str, float]) -> dict[str, float]:
+    return {day: share for day, share in sorted(shares.items()) if share < 1.0}
 
 
 def _described(window: Window) -> dict[str, Any]:
