@@ -27,8 +27,6 @@ OURS = [
 OURS_MANY: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"matrix-scaling, {s}": ("matrix-scaling", {"structure": s}) for s in ("temperature", "vector", "matrix")},
     "dirichlet": ("dirichlet", {}),
-    "dirichlet, penalty=0.001": ("dirichlet", {"penalty": 1e-3}),
-    "mbct-multiclass": ("mbct-multiclass", {}),
 }
 PROBMETRICS = {"temp-scaling": "temperature", "affine-scaling": "affine", "quadratic-scaling": "quadratic"}
 PROBMETRICS_MANY = {"temp-scaling": "temperature", "svs": "SVS", "sms": "SMS"}
@@ -98,6 +96,9 @@ def scikit_learn(method: str) -> Method:
             def predict_proba(self, X: Any) -> Any:
                 return X
 
+            def predict(self, X: Any) -> Any:
+                return np.argmax(X, axis=1)
+
         frozen = FrozenEstimator(Given().fit(q.p_fit, q.y_fit))
         fitted = CalibratedClassifierCV(frozen, method=method).fit(q.p_fit, q.y_fit)
         return np.asarray(fitted.predict_proba(q.p_eval))
@@ -116,11 +117,11 @@ def methods(many: bool) -> dict[str, Method]:
     return named | {f"scikit-learn: {name}": scikit_learn(name) for name in ("sigmoid", "isotonic", "temperature")}
 
 
-def measure(seeds: int) -> list[dict[str, Any]]:
+def measure(seed: int) -> list[dict[str, Any]]:
     """The log loss of every method on every prediction."""
     found = []
     for kind, tables in (("binary", BINARY), ("many", MANY)):
-        pairs = [pair for seed in range(seeds) for pair in predictions(tables, seed)]
+        pairs = list(predictions(tables, seed))
         named = methods(kind == "many")
         with progress(f"{kind}, {len(pairs)} predictions", len(pairs)) as advance:
             for q in pairs:
@@ -138,7 +139,11 @@ def page(found: list[dict[str, Any]]) -> str:
         "all predictions: every data set with a logistic regression, naive Bayes, a random forest and LightGBM. "
         "A third of the rows (at most 4,000) trains the base, a third calibrates, a third evaluates; probabilities are "
         "kept 10⁻⁹ from 0, 1. *Harmed* counts predictions whose loss rose. Naive Bayes is far from calibrated, which "
-        "dominates the means; the median shows the usual case. Made by `python benchmarks/methods.py`.\n"
+        "dominates the means; the median shows the usual case. Made by `python benchmarks/methods.py`.\n\nThe form "
+        "and strength of the prior of `isotonic` (ten settings were tried), the default penalties of `affine`, "
+        "`quadratic` and `spline` (three or four values) and how `dirichlet` is drawn to the base (four variants) were "
+        "chosen on another split of the same data sets (seed 0); the splits here (seed 1) were not looked at before, "
+        "but share rows with those.\n"
     )
     for kind, title in (("binary", "Two classes"), ("many", "Many classes")):
         rows = [row for row in found if row["kind"] == kind]
@@ -182,13 +187,13 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulated", action="store_true")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="of the splits; 0 is that of development")
     arguments = parser.parse_args()
     if arguments.simulated:
         print(simulated())
         return
     warnings.simplefilter("ignore")  # of the peers
-    found = measure(arguments.seeds)
+    found = measure(arguments.seed)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "methods.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
     (OUT / "methods.md").write_text(page(found))

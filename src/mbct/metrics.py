@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mbct.evaluation.metrics.known_truth import epce as epce
     from mbct.evaluation.metrics.known_truth import is_well_calibrated as is_well_calibrated
     from mbct.evaluation.metrics.known_truth import sud as sud
+    from mbct.evaluation.metrics.many_classes import evaluate_classes as evaluate_classes
     from mbct.evaluation.metrics.multi_view import mvce as mvce
     from mbct.evaluation.metrics.multicalibration import multicalibration_error as multicalibration_error
     from mbct.evaluation.metrics.scores import auc as auc
@@ -63,6 +64,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "ece_sweep": "mbct.evaluation.metrics.binned",
         "epce": "mbct.evaluation.metrics.known_truth",
         "evaluate": "mbct.evaluation.metrics.evaluation",
+        "evaluate_classes": "mbct.evaluation.metrics.many_classes",
         "field_ece": "mbct.evaluation.metrics.fields",
         "field_rce": "mbct.evaluation.metrics.fields",
         "grouped_auc": "mbct.evaluation.metrics.scores",

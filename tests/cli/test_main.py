@@ -128,12 +128,9 @@ def test_settings_that_a_method_lacks_are_named(tmp_path: Path):
     assert "method 'mbct' has no parameter 'trees'; it has alpha, " in done.err
 
 
-@pytest.mark.parametrize("command", ["predict", "evaluate", "report"])
-def test_a_model_of_many_classes_is_for_python_alone(command: str, tmp_path: Path):
+def test_a_model_of_many_classes_is_refused_where_one_probability_is_meant(tmp_path: Path):
     scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
     DirichletCalibrator().fit(scores, np.arange(60) % 3).save(tmp_path / "many.json")
-    model = ["--model", "many.json"] if command == "evaluate" else ["many.json"]
-    output = [] if command == "evaluate" else ["-o", "out.html"]
-    done = mbct(command, *model, "x.csv", *output, cwd=tmp_path)
+    done = mbct("report", "many.json", "x.csv", "-o", "out.html", cwd=tmp_path)
     assert done.code == 2
     assert "many.json calibrates 3 classes at once" in done.err

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes
 from mbct.cli.options import RowOptions, in_blocks, labelled, labelled_data, load_calibrator, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
@@ -119,12 +120,20 @@ def evaluate(
     Gates check the calibrated probabilities if a model is given, the score otherwise.
     """
     parsed = [parse_gate(text) for text in gates]
-    calibrator = None if model is None else load_calibrator(model)
+    calibrator = None if model is None else load_calibrator(model, many_classes=True)
     score = None if calibrator is None else calibrator.score_column_
-    with labelled_data(rows, score=score) as (opened, roles):
+    with labelled_data(rows, score=score, many_classes=True) as (opened, roles):
         opened.require(by)
-        table = opened.table(_needed(opened, roles, calibrator, by))
-    results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
+        if roles.scores:
+            if by or intervals:
+                raise ParameterError("--by and --intervals are for two classes: leave them out")
+            named = None if calibrator is None else calibrator.classes_.tolist()
+            classes = named or classes_of(opened, roles, rows.score)
+            used = _needed(opened, roles, calibrator, by)
+            results = evaluate_classes(opened.with_text(roles.label).table(used), roles, classes, calibrator)
+        else:
+            table = opened.table(_needed(opened, roles, calibrator, by))
+            results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
         values[UNSEEN] = max(unseen_by_column(calibrator, table).values(), default=0.0)
@@ -133,6 +142,8 @@ def evaluate(
         print_json(_document(results, checked))
     else:
         _show(results, checked)
+        if roles.scores:
+            show_classes(results, _number)
     if any(result.failed for result in checked):
         ctx.exit(1)
 
@@ -178,7 +189,12 @@ def evaluate_table(
 
 def measured(evaluation: "Evaluation") -> dict[str, Any]:
     """All that a gate may name."""
-    values = {name: value for name, value in evaluation.overall.items() if name not in ("field", "segment")}
+    by_class = "accuracy" in evaluation.overall  # whose metrics of single classes have no value over all rows
+    values = {
+        name: value
+        for name, value in evaluation.overall.items()
+        if name not in ("field", "segment") and not (by_class and math.isnan(value))
+    }
     if evaluation.fields is not None:
         values |= {name: evaluation.fields[name][-1] for name in MEASURED_BY}
         values["multicalibration_error"] = evaluation.multicalibration_error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.corrections import Correction, Moves
+from mbct.cli.many_classes import classes_of, fit_classes
 from mbct.cli.options import (
     RowOptions,
     check_settings,
@@ -38,6 +39,8 @@ EXAMPLES = (
     "mbct fit clicks.parquet --set model_size=compact -o model.json",
     "mbct fit clicks.parquet --set rank_preservation=within-bin --set negative_sampling_rate=0.1 -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
+    "mbct fit animals.parquet --label animal --score 'p_*' -o model.json",
+    "mbct fit animals.parquet --label animal --score p_cat,p_dog,p_eel --method matrix-scaling -o model.json",
 )
 
 
@@ -81,9 +84,18 @@ def fit(
     processed in place and need not fit into memory.
     """
     parameters = {**settings, **({"preset": preset} if preset else {})}
-    with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
+    with labelled_data(rows, features, exclude, many_classes=True, memory_limit=memory_limit) as (data, roles):
         named = list(roles.features or ()) if features else None
         blocks = {"time": roles.time, "groups": roles.group, "block": rows.block, "gap": gap, "half_life": half_life}
+        if roles.scores:
+            classes = classes_of(data, roles, rows.score)
+            many = fit_classes(data, roles, classes, method, parameters, {**blocks, "features": named})
+            many.save(output)
+            if as_json:
+                print_json({"model": output, **roles.to_dict(), "method": many.method, "classes": classes})
+                return
+            click.echo(f"{data.count():,} rows, {len(classes)} classes: {', '.join(classes)}\nwrote {output}")
+            return
         fitted = fit_rows(data, roles, method, parameters, {**blocks, "features": named})
     fitted.calibrator.save(output)
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from mbct.cli.roles import NO_TIME, Roles, as_binary, assign
+from mbct.cli.roles import NO_TIME, Roles, as_binary, assign, score_columns
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
 from mbct.errors import MBCTWarning, ModelFileError, ParameterError
@@ -24,7 +24,9 @@ model_argument = click.argument("model", type=click.Path())
 sql_option = click.option("--sql", metavar="QUERY", help="Query to run on DATA, which it calls 'data'.")
 label_option = click.option("--label", metavar="COLUMN", help="Column of 0 and 1. Guessed from its name if not given.")
 positive_option = click.option("--positive", metavar="VALUE", help="Value of the label that counts as 1, others as 0.")
-score_option = click.option("--score", metavar="COLUMN", help="Column of predicted probabilities. Guessed likewise.")
+score_option = click.option(
+    "--score", metavar="COLUMN", help="Column of predicted probabilities, or one for each class: 'p_*'. Guessed."
+)
 weight_option = click.option("--weight", metavar="COLUMN", help="Column of row weights.")
 memory_option = click.option(
     "--memory-limit",
@@ -146,15 +148,20 @@ def labelled_data(
     features: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
     *,
-    score: str | None = None,
+    score: str | Sequence[str] | None = None,
+    many_classes: bool = False,
     memory_limit: str | None = None,
 ) -> Iterator[tuple[Data, Roles]]:
     """The labelled rows, and the role of each column, which is shown; ``score`` stands in for one that is not named."""
     with open_data(rows.data, rows.sql, memory_limit=memory_limit) as opened:
+        named = score_columns(opened, rows.score) if rows.score else [score] if isinstance(score, str) else score or ()
+        if len(named) > 1 and not many_classes:
+            raise ParameterError(f"this command takes one probability; --score names {len(named)} columns")
         roles = assign(
             opened,
             label=rows.label,
-            score=rows.score or score,
+            score=named[0] if len(named) == 1 else None,
+            scores=named if len(named) > 1 else (),
             weight=rows.weight,
             time=rows.time,
             group=rows.group,
@@ -163,6 +170,9 @@ def labelled_data(
         )
         for line in roles.lines():
             note(line)
+        if roles.scores:
+            yield opened, roles
+            return
         binary = as_binary(opened, roles.label, rows.positive)
         for leak in suspected_leaks(binary, roles) if roles.features else ():
             note(f"suspected leak: {leak}; leave it out with --exclude {leak.column}")
@@ -192,8 +202,8 @@ if TYPE_CHECKING:
     from mbct.data.checks import SuspectColumn
 
 
-def load_calibrator(path: str) -> "Calibrator":
-    """The calibrator of a model file; one of many classes is for Python alone."""
+def load_calibrator(path: str, *, many_classes: bool = False) -> "Calibrator":
+    """The calibrator of a model file; one of many classes where the command takes it."""
     from mbct.calibrators.persistence import load_model
 
     try:
@@ -202,10 +212,10 @@ def load_calibrator(path: str) -> "Calibrator":
         if path.lower().removesuffix(".gz").endswith(DATA_ENDINGS):
             raise ParameterError(f"{path} is data, no model: MODEL comes first, then DATA") from error
         raise
-    if not isinstance(calibrator.score_column_, str):
+    if not (many_classes or isinstance(calibrator.score_column_, str)):
         raise ParameterError(
-            f"{path} calibrates {len(calibrator.score_column_)} classes at once, commands one probability: load it in "
-            "Python with mbct.load_model"
+            f"{path} calibrates {len(calibrator.score_column_)} classes at once, this command one probability: load it "
+            "in Python with mbct.load_model"
         )
     return calibrator
 

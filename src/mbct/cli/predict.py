@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.evaluate import UNSEEN, Gate, parse_gate, unseen_by_column
+from mbct.cli.many_classes import calibrates_many
 from mbct.cli.options import data_argument, load_calibrator, memory_option, model_argument, output_option, sql_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, form_of, write_tables
@@ -66,9 +67,10 @@ def predict(
 ) -> None:
     """Add the calibrated probability to every row.
 
-    Rows are read, calibrated and written some at a time, so that DATA need not fit into memory.
+    Of many classes, each has a column. Rows are read, calibrated and written some at a time, so that DATA need not fit
+    into memory.
     """
-    calibrator = load_calibrator(model)
+    calibrator = load_calibrator(model, many_classes=True)
     if interval and getattr(calibrator, "certificate_", None) is None:
         raise ParameterError(f"{model} holds no certificate: --interval needs one, which mbct certify adds")
     _refuse_own_input(data, output)
@@ -77,10 +79,12 @@ def predict(
     reading = open_data(data, sql, once=True, spelled=form == "csv", memory_limit=memory_limit)
     with reading as opened, progress("calibrating") as advance:
         columns = [column, f"{column}_lower", f"{column}_upper"] if interval else [column]
+        if calibrates_many(calibrator):
+            columns = [f"{column}_{each}" for each in calibrator.classes_.tolist()]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
-        tables = with_calibrated(calibrator, opened, columns, missing, unseen, advance)
+        tables = with_calibrated(calibrator, opened, columns, missing, unseen, advance, interval=interval)
         n_rows = write_tables(tables, output, form)
     if output != STANDARD_OUTPUT:
         note(f"wrote {n_rows:,} rows to {output}")
@@ -142,16 +146,23 @@ def _refuse_own_input(data: str | None, output: str) -> None:
 
 
 def with_calibrated(
-    calibrator: "Calibrator", data: Data, columns: Sequence[str], missing: _Missing, unseen: _Unseen, advance: Advance
+    calibrator: "Calibrator",
+    data: Data,
+    columns: Sequence[str],
+    missing: _Missing,
+    unseen: _Unseen,
+    advance: Advance,
+    *,
+    interval: bool = False,
 ) -> Iterator[Any]:
     """Arrow tables of the rows and their calibrated probability, named as the first of ``columns``; at least one table.
 
-    Three names ask for the interval's ends too.
+    Three names ask for the interval's ends too, those of many classes for a column each.
     """
     n_rows = 0
     for table, typed in data.as_spelled():
         try:
-            found = _calibrated(calibrator, typed, missing, interval=len(columns) > 1)
+            found = _calibrated(calibrator, typed, missing, interval=interval)
             unseen.count(calibrator, typed)
         except DataError as error:
             raise DataError(
@@ -173,6 +184,8 @@ def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, inte
     import pyarrow as pa
     from pyarrow import compute
 
+    if calibrates_many(calibrator):
+        return [pa.array(values) for values in calibrator.calibrate(table).T]
     known = np.ones(table.num_rows, dtype=np.bool_)
     name = calibrator.score_column_
     if missing.may_pass and name in table.column_names and not pa.types.is_string(table.column(name).type):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from mbct.errors import DataError
@@ -58,6 +59,8 @@ class Roles:
     group: str | None = None
     excluded: tuple[tuple[str, str], ...] = ()
     guessed: tuple[str, ...] = ()
+    scores: tuple[str, ...] = ()
+    """A column for each class, of which ``score`` is the first; empty for two classes."""
 
     def lines(self) -> list[str]:
         """The choice in words, one line a role."""
@@ -71,7 +74,7 @@ class Roles:
         excluded = [{"column": name, "reason": reason} for name, reason in self.excluded]
         chosen = {
             "label": self.label,
-            "score": self.score,
+            "score": list(self.scores) or self.score,
             "weight": self.weight,
             "time": self.time,
             "group": self.group,
@@ -82,11 +85,11 @@ class Roles:
     @property
     def columns(self) -> list[str]:
         """The features and the columns of all other roles, each once."""
-        others = (self.score, self.label, self.weight, self.time, self.group)
+        others = (self.score, *self.scores, self.label, self.weight, self.time, self.group)
         return list(dict.fromkeys(name for name in (*(self.features or ()), *others) if name is not None))
 
     def _named(self) -> Iterable[tuple[str, str]]:
-        named = (("label", self.label), ("score", self.score), ("weight", self.weight))
+        named = (("label", self.label), ("score", ", ".join(self.scores) or self.score), ("weight", self.weight))
         blocks = (("time", self.time), ("group", self.group))
         return ((role, name) for role, name in (*named, *blocks) if name is not None)
 
@@ -101,6 +104,7 @@ def assign(
     *,
     label: str | None = None,
     score: str | None = None,
+    scores: Sequence[str] = (),
     weight: str | None = None,
     time: str | None = None,
     group: str | None = None,
@@ -110,16 +114,16 @@ def assign(
     """Roles of the columns of ``data``; label, score and time are guessed where they are not named.
 
     ``features`` names them; an empty list takes every column that is fit to be one; None wants none. ``time`` is a
-    column's name, "none" for none, or None for a column of dates if there is one.
+    column's name, "none" for none, or None for a column of dates if there is one. ``scores``: one for each class.
     """
     asked_for_none, time = time == NO_TIME, None if time == NO_TIME else time
-    named = [name for name in (label, score, weight, time, group) if name is not None]
+    named = [name for name in (label, score, *scores, weight, time, group) if name is not None]
     n_rows = data.count()
     data.require([*named, *(features or ()), *exclude])
-    guessed = [role for role, name in (("label", label), ("score", score)) if name is None]
+    guessed = [role for role, name in (("label", label), ("score", score or scores)) if not name]
     label = label or _guess_label(data, set(named))
-    score = score or _guess_score(data, {*named, label})
-    taken = [name for name in (label, score, weight) if name is not None]
+    score = score or (scores[0] if scores else _guess_score(data, {*named, label}))
+    taken = [name for name in (label, score, *scores[1:], weight) if name is not None]
     if len(set(taken)) < len(taken):
         raise DataError(f"label, score and weight must be different columns, got {', '.join(taken)}")
     others = [name for name in data.names if name not in (*taken, time, group)]
@@ -129,7 +133,7 @@ def assign(
     if time is None and not asked_for_none:
         time = next((name for name in dates if _has_days(data, name)), None)
         guessed += ["time"] if time is not None else []
-    roles = Roles(label, score, None, weight, time, group, (), tuple(guessed))
+    roles = Roles(label, score, None, weight, time, group, (), tuple(guessed), tuple(scores))
     if features is None:
         return roles
     if features:
@@ -139,6 +143,17 @@ def assign(
     reasons |= dict.fromkeys(exclude, "as asked")
     left_out = tuple((name, reasons[name]) for name in others if name in reasons and name != time)
     return replace(roles, features=tuple(n for n in others if n not in reasons and n != time), excluded=left_out)
+
+
+def score_columns(data: "Data", given: str) -> list[str]:
+    """Columns that ``--score`` names: one, several between commas, or all that a pattern with ``*`` matches."""
+    found = []
+    for part in (part.strip() for part in given.split(",")):
+        matched = [name for name in data.names if fnmatchcase(name, part)] if "*" in part else [part]
+        if not matched:
+            raise DataError(f"--score {part}: no column matches; the data has {', '.join(data.names)}")
+        found += matched
+    return list(dict.fromkeys(found))
 
 
 def _has_days(data: "Data", name: str) -> bool:

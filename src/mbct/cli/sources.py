@@ -111,6 +111,13 @@ class Data:
 
         return bool(self.each(f"bool_or({{}}::VARCHAR = {text(value)})", [name])[name])
 
+    def with_text(self, name: str) -> "Data":
+        """The same rows, with a column's values as texts."""
+        from mbct.data.engines.duckdb_files import quoted
+
+        column = quoted(name)
+        return Data(self.relation.project(f"* REPLACE ({column}::VARCHAR AS {column})"), self.name)
+
     def with_binary(self, name: str, positive: str) -> "Data":
         """The same rows, with 1 in place of ``positive`` in a column and 0 in place of other values."""
         from mbct.data.engines.duckdb_files import quoted, text

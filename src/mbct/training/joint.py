@@ -10,7 +10,7 @@ import numpy as np
 from mbct.model.tree import CalibrationTree
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import CrossFittedBoosting, OnRound, best_size, fold_pool
-from mbct.training.evidence import Gain, gain_of_rows
+from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, normal_equivalent, standard_error_of_blocks
 from mbct.training.grower import grow_tree
 from mbct.training.leaf_values import frozen_tree, settle_rows, terminal_nodes
 from mbct.training.options import BoostingOptions
@@ -90,19 +90,28 @@ def boost_joint(
     weight = float(rows.weight.sum())
 
     def of_size(leaves: int) -> CrossFittedBoosting[JointFold]:
-        folds = [JointFold(rows, fold, leaves, options) for fold in range(options.n_folds)]
+        folds = [JointFold(rows, fold, leaves, options) for fold in range(rows.n_folds)]
         return CrossFittedBoosting(folds, weight, options)
 
-    with fold_pool(n_threads, options.n_folds) as pool:
+    with fold_pool(n_threads, rows.n_folds) as pool:
         best, _ = best_size(of_size(options.leaves[0]), of_size, options, weight, pool, on_round)
-    shrinkage = _held_out_gain(rows, best.held_out).shrinkage if best.n_trees else 0.0
+    shrinkage = _shrinkage(rows, best.held_out) if best.n_trees else 0.0
     n_trees = options.trees_of_mean(best.n_trees, best.n_rounds) if shrinkage > 0.0 else 0
-    factor = shrinkage / options.n_folds
+    factor = shrinkage / rows.n_folds
     kept = [[fold.trees[k][:n_trees] for fold in best.folds] for k in range(rows.log_odds.shape[1])]
     return tuple(tuple(tree.rescaled(factor) for trees in folds for tree in trees) for folds in kept)
 
 
-def _held_out_gain(rows: BinnedRows, held_out: FloatArray) -> Gain:
-    """Mean fall of the log loss on held-out rows."""
+def _shrinkage(rows: BinnedRows, held_out: FloatArray) -> float:
+    """Share of the correction to keep, by the fall of the log loss on held-out rows.
+
+    Where rows belong to blocks, its standard error is that of block sums, and it must be significant.
+    """
     gain = _losses(rows.log_odds, rows.label) - _losses(held_out, rows.label)
-    return gain_of_rows(rows.weight * gain, rows.weight * gain**2, float(rows.weight.sum()), rows.fold)
+    found = gain_of_rows(rows.weight * gain, rows.weight * gain**2, float(rows.weight.sum()), rows.fold)
+    if rows.blocks is None:
+        return found.shrinkage
+    number, in_order = rows.blocks.number, rows.blocks.in_order
+    error = standard_error_of_blocks(rows.weight * gain, rows.weight, number, in_order=in_order)
+    z = normal_equivalent(found.value / error, len(rows.blocks)) if found.value > 0.0 and error > 0.0 else 0.0
+    return 1.0 - 1.0 / z**2 if z >= SIGNIFICANT_GAIN else 0.0

@@ -51,6 +51,26 @@ def test_nothing_to_correct_changes_almost_nothing(coupling):
     assert log_loss(calibrated, test_label) < log_loss(test[SCORES].to_numpy(), test_label) + 5e-4
 
 
+@pytest.mark.filterwarnings("ignore:left out of the rules, because their values identify the time")
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_a_bias_of_single_days_is_not_learned_where_days_are_held_out_whole(coupling):
+    """Every day has its own bias, which nothing but a column that names the day can tell: it does not come again."""
+    frame, label, _ = three_classes(0, 4_000, biased=False)
+    day = np.arange(4_000) // 200
+    moved = np.random.default_rng(1).normal(size=20)[day] > 0.5
+    label = np.where(moved, "c late", label)
+    frame = frame.assign(batch=day % 20, day=day)
+    by_row = MulticlassCalibrator(SCORES, coupling=coupling, max_trees=20).fit(frame.drop(columns="day"), label)
+    by_day = MulticlassCalibrator(SCORES, coupling=coupling, max_trees=20, time="day").fit(frame, label)
+    base = frame[SCORES].to_numpy()
+    change = [np.abs(model.calibrate(frame) - base).mean() for model in (by_row, by_day)]
+    assert change[0] > 0.1
+    assert change[1] < 0.05
+    assert "day" not in by_day.feature_names_in_
+    groups = MulticlassCalibrator(SCORES, coupling=coupling, max_trees=4, groups="day").fit(frame, label)
+    assert np.allclose(groups.calibrate(frame).sum(axis=1), 1.0)
+
+
 @pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
 def test_saved_and_loaded_it_says_the_same(coupling, tmp_path):
     frame, label, _ = three_classes(4, 2_000)

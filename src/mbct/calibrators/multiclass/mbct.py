@@ -10,6 +10,7 @@ from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import ClassLabels, TrainingData
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, log_scores
+from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
@@ -21,7 +22,7 @@ from mbct.stats.logodds import logit
 from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
-from mbct.training.blocks import CellParts, split_into_folds
+from mbct.training.blocks import CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint, softmax
 from mbct.training.options import BoostingOptions, preset
 from mbct.validation import FloatArray
@@ -43,6 +44,11 @@ class MulticlassCalibrator(ManyScores):
         :class:`~mbct.calibrators.mbct.MBCTCalibrator` to each class and scales their results to sum to one.
     classes : sequence or None, default=None
         Labels in the order of the score columns; None sorts them.
+    time, groups : str or None, default=None
+        Columns of dates or numbers of blocks, and of groups: rows of one block are held out together, folds of time are
+        contiguous, and the correction must be significant over blocks. For coupling "one-vs-rest" as for "joint".
+    block : {"day", "week", "hour"} or int, default="day"
+        Length of a block of time, or a number of equal stretches.
     categorical, max_trees, learning_rate, n_folds, random_state, n_threads
         As in :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
 
@@ -67,6 +73,9 @@ class MulticlassCalibrator(ManyScores):
         coupling: Coupling = "joint",
         *,
         classes: Sequence[Any] | None = None,
+        time: str | None = None,
+        groups: str | None = None,
+        block: BlockSize = "day",
         categorical: Categorical = "auto",
         max_trees: int | None = None,
         learning_rate: float | None = None,
@@ -78,12 +87,19 @@ class MulticlassCalibrator(ManyScores):
         self.features = features
         self.coupling = coupling
         self.classes = classes
+        self.time = time
+        self.groups = groups
+        self.block = block
         self.categorical = categorical
         self.max_trees = max_trees
         self.learning_rate = learning_rate
         self.n_folds = n_folds
         self.random_state = random_state
         self.n_threads = n_threads
+
+    def _block_columns(self) -> BlockColumns | None:
+        blocks = BlockColumns(self.time, self.groups, self.block)
+        return blocks if blocks.given else None
 
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         self._check_coupling()
@@ -97,7 +113,15 @@ class MulticlassCalibrator(ManyScores):
     def _fit_each(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         self.each_ = tuple(
             self._one().fit_data(
-                TrainingData(rows.columns, _score_name(k), score, (code == k).astype(np.float64), weight)
+                TrainingData(
+                    rows.columns,
+                    _score_name(k),
+                    score,
+                    (code == k).astype(np.float64),
+                    weight,
+                    block=rows.block,
+                    blocks=self._block_columns(),
+                )
             )
             for k, score in enumerate(rows.probabilities.T)
         )
@@ -148,11 +172,18 @@ class MulticlassCalibrator(ManyScores):
         """
         codes = self._encode(rows)
         n_features = codes.shape[1]
-        matrix = np.column_stack([codes, log_scores(rows.probabilities)])
+        # Equal rows of different blocks stay apart.
+        own = [] if rows.block is None else [rows.block.astype(np.float64)]
+        matrix = np.column_stack([codes, log_scores(rows.probabilities), *own])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
-        log_score = np.ascontiguousarray(joined.matrix[:, n_features:])
-        duplicates = _duplicates(joined, log_score)
-        parts = _fold_parts(joined, duplicates, options)
+        log_score = np.ascontiguousarray(joined.matrix[:, n_features : n_features + rows.probabilities.shape[1]])
+        duplicates, blocks = _duplicates(joined, log_score), None
+        if (columns := self._block_columns()) is not None:
+            number = joined.matrix[:, -1].astype(np.int32)
+            blocks = row_blocks(number, joined.weight, options.n_folds, options.seed, columns.options)
+            parts = CellParts(np.arange(len(joined)), blocks.fold[blocks.number], joined.weight, np.zeros(len(joined)))
+        else:
+            parts = _fold_parts(joined, duplicates, options)
         label = np.zeros((len(parts.cell), log_score.shape[1]))
         label[np.arange(len(label)), joined.label[parts.cell].astype(np.intp)] = parts.count
         return BinnedRows(
@@ -165,6 +196,7 @@ class MulticlassCalibrator(ManyScores):
             np.array([feature.ordered for feature in self.bins_], dtype=np.bool_),
             np.arange(n_features),
             atomic=not duplicates.uniform,
+            blocks=blocks,
         )
 
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:

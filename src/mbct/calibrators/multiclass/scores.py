@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +14,17 @@ from mbct.calibrators.inputs import (
     TrainingData,
     class_labels,
     listed,
+    take_blocks,
     take_labels,
     take_weights,
     training_data,
 )
+from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.model.file_check import read_classes, read_object
 from mbct.stats.logodds import EPSILON
+from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_probabilities, same_length
 
 
@@ -31,10 +34,12 @@ class ClassRows:
 
     columns: Columns
     probabilities: FloatArray
+    block: BlockNumbers | None = None
 
     def take(self, rows: npt.NDArray[np.intp]) -> "ClassRows":
         """The rows whose numbers are given."""
-        return ClassRows(self.columns.take(rows), self.probabilities[rows])
+        block = None if self.block is None else self.block[rows]
+        return ClassRows(self.columns.take(rows), self.probabilities[rows], block)
 
 
 def log_scores(probabilities: FloatArray) -> FloatArray:
@@ -65,11 +70,13 @@ class ManyScores(Calibrator):
         """
         columns, labels, label_name = take_labels(read_columns(X), y)
         columns, weight = take_weights(columns, sample_weight)
+        blocks = self._block_columns()
+        columns, block = take_blocks(columns, blocks)
         names = self._score_names(columns, y_prob)
         if len(names) == 1:
             score = self.score_column if isinstance(self.score_column, str | int) else names[0]
-            return self.fit_data(training_data(X, y, sample_weight, y_prob, score))
-        rows = _class_rows(columns, names, y_prob)
+            return self.fit_data(training_data(X, y, sample_weight, y_prob, score, blocks=blocks))
+        rows = replace(_class_rows(columns, names, y_prob), block=block)
         same_length(columns.n_rows, y=labels)
         classes, code = class_labels(labels, label_name, self.classes)
         if len(classes) != len(names):
@@ -115,7 +122,8 @@ class ManyScores(Calibrator):
     def _fit(self, data: TrainingData) -> None:
         counted = data.counted()
         code = counted.y_true.astype(np.intp)
-        self._fit_classes(_both(counted.columns.without(data.score), counted.y_prob), code, counted.weight)
+        rows = replace(_both(counted.columns.without(data.score), counted.y_prob), block=counted.block)
+        self._fit_classes(rows, code, counted.weight)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         return self._calibrate_classes(_both(columns, y_prob))[:, 1]
@@ -129,6 +137,10 @@ class ManyScores(Calibrator):
     def _is_binary(self) -> bool:
         """Whether one score column was fitted."""
         return isinstance(getattr(self, "score_column_", ""), str)
+
+    def _block_columns(self) -> BlockColumns | None:
+        """Which rows belong together; None for methods that do not ask."""
+        return None
 
     @abstractmethod
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
