@@ -14,6 +14,7 @@ from mbct.files import write_atomically
 EXAMPLES = (
     "mbct export model.json --to sql --dialect postgres",
     "mbct export model.json --to sql --form view --set table=shop.clicks -o view.sql",
+    "mbct export model.json --to sql --dialect postgres --form auto -o view.sql",
     "mbct export model.json --to rules --form json -o rules.json",
     "mbct export model.json --to python -o calibrate.py",
     "mbct export model.json --to onnx -o model.onnx",
@@ -36,7 +37,7 @@ def _targets() -> list[str]:
     help="rules, sql, onnx, lightgbm, python, c or pmml.",
 )
 @click.option("--dialect", help="Of sql: duckdb (unless given), postgres, spark and others; a wrong one lists them.")
-@click.option("--form", help="Of sql: expression, select or view; of rules: text or json.")
+@click.option("--form", help="Of sql: expression, select, view, tables (with a view) or auto; of rules: text or json.")
 @settings_option("Another option of the target.")
 @click.option(
     "-o",

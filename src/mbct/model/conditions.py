@@ -66,7 +66,12 @@ class NumberRange:
 def decisions(model: "CalibrationEnsemble") -> Iterator[Decision]:
     """Each tree as nested decisions."""
     for tree in model.trees:
-        yield _decision(model, tree, 0, {})
+        yield decision_of(model, tree)
+
+
+def decision_of(model: "CalibrationEnsemble", tree: CalibrationTree) -> Decision:
+    """One tree as nested decisions."""
+    return _decision(model, tree, 0, {})
 
 
 def possible_codes(model: "CalibrationEnsemble", feature: int) -> frozenset[int]:

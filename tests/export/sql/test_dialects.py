@@ -7,7 +7,7 @@ import pytest
 from builders import AWKWARD_VALUES, one_split_model, random_model, wide_model
 from mbct.errors import ModelFileError, ParameterError
 from mbct.export import export_model
-from mbct.export.sql import DIALECTS, FORMS
+from mbct.export.sql import DIALECTS
 from mbct.export.sql.dialects import dialect_of
 from mbct.model.bins import CategoryBins
 from mbct.model.ensemble import CalibrationEnsemble
@@ -25,7 +25,7 @@ def parse(model: CalibrationEnsemble, dialect: str, form: str) -> Any:
     return statements[0]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["expression", "select", "view"])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_parses(dialect: str, form: str) -> None:
     for seed in range(6):

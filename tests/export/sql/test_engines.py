@@ -19,7 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from builders import one_split_model, random_model, random_rows, random_tree, reference, wide_model
+from builders import (
+    one_split_model,
+    random_bins,
+    random_model,
+    random_rows,
+    random_tree,
+    reference,
+    table_model,
+    table_tree,
+    wide_model,
+)
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
@@ -42,7 +52,7 @@ def query(model: CalibrationEnsemble, dialect: str, form: str) -> tuple[str, str
     """What must run first, and the statement that returns the calibrated column in the order of the rows."""
     calibrated = DIALECTS[dialect].identifier("calibrated")
     sql = str(export_model(model, "sql", dialect=dialect, form=form))
-    if form == "view":
+    if form in ("view", "tables", "auto"):
         return sql, f"SELECT {calibrated} FROM calibrated_predictions ORDER BY row_number"
     if form == "select":
         return "", f"SELECT {calibrated} FROM ({sql}) AS scored ORDER BY row_number"
@@ -68,7 +78,7 @@ def score_in_sqlite(model: CalibrationEnsemble, rows: Rows, form: str) -> np.nda
         connection.executemany(f"INSERT INTO predictions VALUES ({', '.join('?' * len(values[0]))})", values)
         first, then = query(model, "sqlite", form)
         if first:
-            connection.execute(first)
+            connection.executescript(first)
         return np.array([row[0] for row in connection.execute(then).fetchall()], dtype=np.float64)
 
 
@@ -157,8 +167,9 @@ def score_in_spark(spark: Any) -> Score:
         frame = spark.createDataFrame(as_tuples(model, rows), types.StructType(fields))
         frame.createOrReplaceTempView("predictions")
         first, then = query(model, "spark", form)
-        if first:
-            spark.sql(first.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW", 1))
+        for statement in first.removesuffix(";\n").split(";\n"):
+            if statement:
+                spark.sql(statement.replace("CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW", 1))
         return np.array([row[0] for row in spark.sql(then).collect()], dtype=np.float64)
 
     return score
@@ -224,6 +235,42 @@ def test_every_engine_joins_a_large_category(postgres: Any, spark: Any) -> None:
         assert "JOIN" in str(export_model(model, "sql", dialect=name, form="select"))
         for form in ("expression", "select", "view"):
             assert_equal(model, rows, score(model, rows, form))
+
+
+def scorer(request: pytest.FixtureRequest, engine: str) -> Score:
+    """That of one engine: servers start only where they are needed."""
+    if engine in ("duckdb", "sqlite"):
+        return score_in_duckdb if engine == "duckdb" else score_in_sqlite
+    server = request.getfixturevalue(engine)
+    return score_in_postgres(server) if engine == "postgres" else score_in_spark(server)
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgres", "spark"])
+def test_every_engine_runs_large_tables(request: pytest.FixtureRequest, engine: str) -> None:
+    model = table_model(1, "linear", n_groups=90, n_binary=2)
+    assert model.n_rules > 30_000
+    rows = random_rows(1, model, 400, infinite=True)
+    assert_equal(model, rows, scorer(request, engine)(model, rows, "tables"))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite", "postgres", "spark"])
+def test_every_engine_runs_thousands_of_rules_of_binary_trees(request: pytest.FixtureRequest, engine: str) -> None:
+    model = wide_model(2, n_trees=64, n_leaves=32, n_values=100)
+    rows = random_rows(1, model, 50)
+    assert_equal(model, rows, scorer(request, engine)(model, rows, "auto"))
+
+
+@given(seeds, patterns)
+@settings(deadline=None, max_examples=30)
+def test_tables_of_every_type_of_feature(seed: int, link: Any) -> None:
+    """Numbers, texts, booleans, dates, joined by code."""
+    rng = np.random.default_rng(seed)
+    bins = random_bins(rng, 7)
+    trees = tuple(table_tree(rng, bins, tuple(map(int, rng.permutation(8)[:3])), link, 9) for _ in range(3))
+    model = CalibrationEnsemble("score", link, bins, trees)
+    rows = random_rows(seed, model, 60, infinite=True)
+    for score in (score_in_duckdb, score_in_sqlite):
+        assert_equal(model, rows, score(model, rows, "tables"))
 
 
 def test_a_whole_number_category_of_many_values_is_joined_by_number() -> None:

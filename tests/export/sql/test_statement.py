@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_model, random_rows, reference
+from builders import random_model, random_rows, reference, table_model, wide_model
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.sql import DIALECTS
@@ -86,3 +86,24 @@ def test_equal_models_give_equal_text() -> None:
     for dialect in DIALECTS:
         texts = {export_model(random_model(5, n_features=7), "sql", dialect=dialect, form="view") for _ in range(2)}
         assert len(texts) == 1
+
+
+def test_what_an_engine_would_not_compile_is_refused_with_its_size_and_the_alternative() -> None:
+    small = wide_model(1, n_trees=4, n_leaves=32, n_values=20)
+    binary = small.with_trees(small.trees * 100)
+    for form in ("expression", "view", "tables", "auto"):
+        with pytest.raises(ParameterError, match=r"12,800 leaves of 400 trees as CASE .* model_size='rules'"):
+            export_model(binary, "sql", form=form)
+    tables = table_model(1, "linear", n_groups=90)
+    with pytest.raises(ParameterError, match=r"(?s)leaves of 16 trees as CASE .* use form='tables', which joins them"):
+        export_model(tables, "sql", form="view")
+    with pytest.raises(ParameterError, match="form='tables' is for duckdb, postgres, spark, sqlite; for mysql use"):
+        export_model(tables, "sql", dialect="mysql", form="tables")
+    assert "CREATE TABLE" in str(export_model(tables, "sql", form="auto"))
+    assert "CREATE TABLE" not in str(export_model(small, "sql", form="auto"))
+
+
+def test_tables_are_called_after_the_view() -> None:
+    script = str(export_model(table_model(1, n_tables=2), "sql", form="tables", view="shop.fair"))
+    assert 'CREATE TABLE "shop"."fair_steps" AS' in script
+    assert script.index("DROP VIEW") < script.index("DROP TABLE") < script.index("CREATE OR REPLACE VIEW")

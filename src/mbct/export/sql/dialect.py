@@ -1,5 +1,6 @@
 """How one SQL engine writes names and values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 Replacements = tuple[tuple[str, str], ...]
@@ -50,6 +51,13 @@ class Dialect:
     create_view: str = "CREATE OR REPLACE VIEW {name} AS\n{query}"
     max_case_depth: int | None = None
     """Deepest nesting of CASE that the engine takes."""
+    most_case_leaves: int = 10_000
+    """Leaves of CASE expressions that the engine compiles in some seconds."""
+    rows_table: tuple[str, ...] = ()
+    """Statements that create a table of rows; none where the form "tables" was not tried."""
+    array_table: tuple[str, ...] = ()
+    """Statements that create a table of the ``values`` of a list by their ``place``."""
+    array_types: tuple[str, str] = ("INTEGER", "DOUBLE")
 
     def identifier(self, name: str) -> str:
         """A name, quoted so that it can be nothing else.
@@ -80,6 +88,19 @@ class Dialect:
         template = self.backslash_string if self.backslash_string and "\\" in value else self.string
         escapes = (("\\", "\\\\"), *self.string_escapes) if template == self.backslash_string else self.string_escapes
         return template.format(_replaced(value, escapes))
+
+    def create_rows(self, name: str, columns: str, rows: Sequence[str]) -> list[str]:
+        """Statements that create a table of rows."""
+        parts = {"name": name, "columns": columns, "rows": ",\n  ".join(rows)}
+        return [f"DROP TABLE IF EXISTS {name}", *(statement.format(**parts) for statement in self.rows_table)]
+
+    def create_array(self, name: str, values: Sequence[float], *, whole: bool) -> list[str]:
+        """Statements that create a table of numbers by their place, from 0 on."""
+        parts = {"name": name, "n": len(values), "kind": self.array_types[0 if whole else 1]}
+        quoted = {column: self.identifier(column) for column in ("place", "value")}
+        listed = ",".join(map(repr, values))
+        created = (statement.format(**parts, **quoted, values=listed) for statement in self.array_table)
+        return [f"DROP TABLE IF EXISTS {name}", *created]
 
     def double(self, value: float) -> str:
         """A literal of type double, exact to the last bit."""

@@ -21,6 +21,8 @@ _IN_UTC_SPARK = (
     "ELSE TRY_CAST({0} AS TIMESTAMP_NTZ) END"
 )
 
+_ROWS_TABLE = "CREATE TABLE {name} AS SELECT * FROM (VALUES\n  {rows}) AS t ({columns})"
+
 _ALL = (
     Dialect(
         name="duckdb",
@@ -39,6 +41,11 @@ _ALL = (
         date="TIMESTAMP {}",
         as_moment=_IN_UTC_DUCKDB,
         zoned_moment="TIMESTAMPTZ {}",
+        rows_table=(_ROWS_TABLE,),
+        array_table=(
+            "CREATE TABLE {name} AS SELECT unnest(range({n})) AS {place}, "
+            "unnest(CAST('[{values}]' AS {kind}[])) AS {value}",
+        ),
     ),
     Dialect(
         name="postgres",
@@ -53,6 +60,13 @@ _ALL = (
         date="TIMESTAMP {}",
         as_moment=_IN_UTC_POSTGRES,
         zoned_moment="TIMESTAMPTZ {}",
+        rows_table=(_ROWS_TABLE, "ANALYZE {name}"),
+        array_table=(
+            "CREATE TABLE {name} AS SELECT CAST(n - 1 AS INTEGER) AS {place}, v AS {value} "
+            "FROM unnest(CAST('{{{values}}}' AS {kind}[])) WITH ORDINALITY AS t (v, n)",
+            "ANALYZE {name}",
+        ),
+        array_types=("INTEGER", "FLOAT8"),
     ),
     Dialect(
         name="spark",
@@ -71,6 +85,11 @@ _ALL = (
         date="TIMESTAMP_NTZ {}",
         as_moment=_IN_UTC_SPARK,
         moment="TIMESTAMP_NTZ {}",
+        rows_table=("CREATE TABLE {name} USING parquet AS SELECT * FROM VALUES\n  {rows} AS t ({columns})",),
+        array_table=(
+            "CREATE TABLE {name} USING parquet AS SELECT pos AS {place}, CAST(col AS {kind}) AS {value} "
+            "FROM (SELECT posexplode(split('{values}', ',')))",
+        ),
     ),
     Dialect(
         name="bigquery",
@@ -165,6 +184,15 @@ _ALL = (
         clip="MAX({low}, MIN({high}, {value}))",
         values_table="(SELECT {numbered} FROM (VALUES{rows})) AS {alias}",
         create_view="CREATE VIEW {name} AS\n{query}",
+        rows_table=(
+            "CREATE TABLE {name} ({columns}, PRIMARY KEY (`key`)) WITHOUT ROWID",
+            "INSERT INTO {name} VALUES\n  {rows}",
+        ),
+        array_table=(
+            "CREATE TABLE {name} ({place} INTEGER PRIMARY KEY, {value} {kind})",
+            "INSERT INTO {name} SELECT key, value FROM json_each('[{values}]')",
+        ),
+        array_types=("INTEGER", "REAL"),
         # Its parser has a stack of 100, which overflows from 14 nested CASE on.
         max_case_depth=10,
     ),

@@ -75,7 +75,7 @@ def lookups(model: CalibrationEnsemble, trees: Iterable[Decision]) -> dict[int, 
     for tree in trees:
         for branch in _branches(tree):
             bins = model.bins[branch.feature]
-            if isinstance(bins, CategoryBins) and _has_one_type(bins):
+            if isinstance(bins, CategoryBins) and has_one_type(bins):
                 sets = asked.setdefault(branch.feature, {})
                 for case in branch.cases:
                     if known := known_codes(bins, case.codes):
@@ -93,7 +93,7 @@ def known_codes(bins: CategoryBins, codes: frozenset[int]) -> frozenset[int]:
     return frozenset(code for code in codes if code < bins.n_values)
 
 
-def _has_one_type(bins: CategoryBins) -> bool:
+def has_one_type(bins: CategoryBins) -> bool:
     """Whether all values fit one column of text or of 64-bit integers."""
     return bins.value_type == "string" or (bins.value_type == "integer" and all(map(is_int64, bins.values)))
 

@@ -9,15 +9,17 @@ from mbct.errors import ParameterError
 from mbct.export.sql.case import case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialect import Dialect
-from mbct.export.sql.dialects import dialect_of
+from mbct.export.sql.dialects import DIALECTS, dialect_of
 from mbct.export.sql.lookup import LookupTable, lookups
+from mbct.export.sql.tables import JoinedTables, joined_tables
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import CodeBranch, Decision, decisions, used_features
+from mbct.model.compiled import large_table
+from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
-Form = Literal["expression", "select", "view"]
-FORMS: tuple[Form, ...] = ("expression", "select", "view")
+Form = Literal["expression", "select", "view", "tables", "auto"]
+FORMS: tuple[Form, ...] = ("expression", "select", "view", "tables", "auto")
 _LARGEST_EXPONENT = 600.0
 """exp(±600) is a normal float64; some engines raise an error where it over- or underflows."""
 _TERMS_IN_A_ROW = 40
@@ -42,28 +44,70 @@ def to_sql(
     if form not in FORMS:
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
     found = dialect_of(dialect)
-    trees = list(decisions(model))
+    if form == "auto":
+        form = "tables" if found.rows_table and any(_joined(model)) else "view"
+    if form == "tables" and not found.rows_table:
+        tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
+        raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
+    _refuse_size(model, found, form)
     names = _column_names(model, found, columns)
     if form == "expression":
-        return "\n".join(_expression(model, trees, found, names, {})) + "\n"
-    query = _select(model, trees, found, names, _qualified(found, table, "table"), found.identifier(output))
+        return "\n".join(_expression(model, found, names, {}, {})) + "\n"
+    source, result, view_parts = _qualified(found, table, "table"), found.identifier(output), _parts(view, "view")
+    name = ".".join(map(found.identifier, view_parts))
     if form == "select":
-        return query
-    return found.create_view.format(name=_qualified(found, view, "view"), query=query)
+        return _select(model, found, names, source, result)
+    if form == "view":
+        return found.create_view.format(name=name, query=_select(model, found, names, source, result))
+    alias = found.identifier("source")
+    tables = joined_tables(model, found, [f"{alias}.{column}" for column in names], view_parts)
+    query = _select(model, found, names, source, result, tables)
+    statements = [f"DROP VIEW IF EXISTS {name}", *tables.creates, found.create_view.format(name=name, query=query)]
+    return "".join(f"{statement.rstrip()};\n" for statement in statements)
+
+
+def _joined(model: CalibrationEnsemble) -> list[bool]:
+    """Which trees the form "tables" writes as tables."""
+    return [large_table(tree, model.bins.n_codes) is not None for tree in model.trees]
+
+
+def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, form: Form) -> None:
+    """What an engine would not compile is not written."""
+    joined = _joined(model)
+    leaves = [len(tree.leaves) for tree in model.trees]
+    written = sum(n for n, is_table in zip(leaves, joined, strict=True) if form != "tables" or not is_table)
+    if written <= dialect.most_case_leaves:
+        return
+    if form != "tables" and any(joined) and dialect.rows_table:
+        remedy = "use form='tables', which joins them"
+    else:
+        remedy = "fit with model_size='rules' (tables, which form='tables' joins) or model_size='compact' (256 rules)"
+    raise ParameterError(
+        f"{written:,} leaves of {len(model.trees):,} trees as CASE are more than {dialect.name} compiles (at most "
+        f"{dialect.most_case_leaves:,}): {remedy}"
+    )
 
 
 def _select(
-    model: CalibrationEnsemble, trees: list[Decision], dialect: Dialect, columns: list[str], table: str, output: str
+    model: CalibrationEnsemble,
+    dialect: Dialect,
+    columns: list[str],
+    table: str,
+    output: str,
+    tables: JoinedTables | None = None,
 ) -> str:
     """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
-    tables = lookups(model, trees)
+    steps = {} if tables is None else tables.steps
+    others = [decision_of(model, tree) for t, tree in enumerate(model.trees) if t not in steps]
+    lookup = lookups(model, others)
     every, source = "*", f"FROM {table}"
-    if tables:
+    if lookup or tables is not None:
         alias = dialect.identifier("source")
         every, source = f"{alias}.*", f"FROM {table} AS {alias}"
         columns = [f"{alias}.{column}" for column in columns]
-    *lines, last = indented(_expression(model, trees, dialect, columns, tables))
-    joins = [line for feature, lookup in tables.items() for line in lookup.join(dialect, columns[feature])]
+    *lines, last = indented(_expression(model, dialect, columns, lookup, steps))
+    joins = [line for feature, each in lookup.items() for line in each.join(dialect, columns[feature])]
+    joins += [] if tables is None else tables.joins
     return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
 
 
@@ -82,21 +126,26 @@ def _column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping
 
 
 def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> str:
+    return ".".join(map(dialect.identifier, _parts(name, argument)))
+
+
+def _parts(name: str | Sequence[str], argument: str) -> list[str]:
     parts = name.split(".") if isinstance(name, str) else list(name)
     if not parts or not all(parts):
         raise ParameterError(f"{argument}={name!r} is no name; pass 'name', 'schema.name' or a list of names")
-    return ".".join(map(dialect.identifier, parts))
+    return parts
 
 
 def _expression(
     model: CalibrationEnsemble,
-    trees: list[Decision],
     dialect: Dialect,
     columns: list[str],
     tables: dict[int, LookupTable],
+    joined: Mapping[int, str],
 ) -> list[str]:
+    """The calibrated prediction; the steps of some trees are ``joined``, the others are CASE expressions."""
     prediction = dialect.as_double.format(columns[0])
-    if not trees:
+    if not model.trees:
         return [prediction]
 
     def condition(branch: CodeBranch, position: int) -> str:
@@ -114,7 +163,10 @@ def _expression(
 
     # One level is spent on the test for a missing prediction.
     max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
-    steps = [list(case_lines(tree, condition, dialect.double, max_depth)) for tree in trees]
+    steps = [
+        [joined[t]] if t in joined else list(case_lines(decision_of(model, tree), condition, dialect.double, max_depth))
+        for t, tree in enumerate(model.trees)
+    ]
     moved = _multiplied(dialect, prediction, steps)
     if model.link == "odds":
         bound = sum(float(np.abs(tree.step).max()) for tree in model.trees)
@@ -125,14 +177,14 @@ def _expression(
 
 def _multiplied(dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
     """clip(p · Π k, 0, 1)."""
-    return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_joined(trees, "*")), ")"])
+    return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_in_groups(trees, "*")), ")"])
 
 
 def _moved_in_odds(dialect: Dialect, prediction: str, trees: list[list[str]], bound: float) -> list[str]:
     """σ(logit(p) + s) = p / (p + (1 − p)·exp(−s)), with p held inside [ε, 1 − ε]."""
     low, high, one = map(dialect.double, (EPSILON, 1.0 - EPSILON, 1.0))
     held = f"CASE WHEN {prediction} < {low} THEN {low} WHEN {prediction} > {high} THEN {high} ELSE {prediction} END"
-    total = _joined(trees, "+")
+    total = _in_groups(trees, "+")
     if bound > _LARGEST_EXPONENT:
         total = _clipped(dialect, -_LARGEST_EXPONENT, _LARGEST_EXPONENT, total)
     return [held, f"/ ({held}", f"+ ({one} - {held})", "* EXP(-(", *indented(total), ")))"]
@@ -143,10 +195,10 @@ def _clipped(dialect: Dialect, low: float, high: float, lines: list[str]) -> lis
     return [head, *indented(lines), tail]
 
 
-def _joined(terms: list[list[str]], operator: str) -> list[str]:
+def _in_groups(terms: list[list[str]], operator: str) -> list[str]:
     """Terms joined by an associative operator, in groups so that the expression stays shallow."""
     while len(terms) > _TERMS_IN_A_ROW:
         groups = [terms[i : i + _TERMS_IN_A_ROW] for i in range(0, len(terms), _TERMS_IN_A_ROW)]
-        terms = [["(", *indented(_joined(group, operator)), ")"] for group in groups]
+        terms = [["(", *indented(_in_groups(group, operator)), ")"] for group in groups]
     (first, *rest) = terms
     return [*first, *(line for lines in rest for line in (f"{operator} {lines[0]}", *lines[1:]))]
