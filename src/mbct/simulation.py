@@ -36,7 +36,7 @@ DESKTOP_NIGHT_BIAS = 0.7
 
 @dataclass(frozen=True)
 class Simulation:
-    """Columns of a simulated data set, and the probability from which each label was drawn."""
+    """Simulated ``columns`` by name, those of ``score`` and ``label``, and ``truth``, from which labels were drawn."""
 
     columns: dict[str, npt.NDArray[np.generic]]
     score: str
@@ -45,7 +45,7 @@ class Simulation:
 
 
 def simulate(kind: str = CLICKS, n_rows: int = 100_000, *, seed: int = 0) -> Simulation:
-    """Draw a data set; the same kind, size and seed give the same rows.
+    """Draw ``n_rows`` rows of a ``kind`` ("clicks", "beta-main", …); the same ``seed`` gives the same rows.
 
     >>> simulation = simulate("beta-main", 1000)
     >>> sorted(simulation.columns), bool((simulation.truth == simulation.columns["score"] ** 2).all())

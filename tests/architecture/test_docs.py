@@ -89,3 +89,35 @@ def test_every_file_that_a_page_names_is_there(page: Path):
 def test_what_the_reference_describes_exists(path: str):
     module, _, name = path.rpartition(".")
     assert hasattr(importlib.import_module(module), name)
+
+
+INSIDE = {"fit_map", "fit_data", "calibrate_columns", "encode_labels", "apply", "add"}
+INSIDE |= {"read_parts", "write_parts", "manifest_of"}
+"""Methods that other modules of the package call, and users do not."""
+
+
+def described_callables():
+    """Functions and classes of the reference, and the public methods that these classes define themselves."""
+    for path in sorted(DESCRIBED):
+        module, _, name = path.rpartition(".")
+        value = getattr(importlib.import_module(module), name)
+        if inspect.isclass(value):
+            yield path, value.__init__, value
+            own = [n for n in vars(value) if not n.startswith(("_", "set_")) and n not in INSIDE]
+            yield from ((f"{path}.{n}", getattr(value, n), getattr(value, n)) for n in own)
+        elif callable(value):
+            yield path, value, value
+
+
+@pytest.mark.parametrize(("called", "documented"), [pytest.param(c, d, id=p) for p, c, d in described_callables()])
+def test_every_public_parameter_is_documented(called, documented):
+    if called is object.__init__ or not callable(called) or inspect.isclass(called):
+        return
+    try:
+        parameters = list(inspect.signature(called).parameters)
+    except ValueError:
+        return  # written in C
+    text = inspect.getdoc(documented) or ""
+    own = [name for name in parameters if name not in ("self", "cls", "args", "kwargs") and not name.startswith("_")]
+    missing = [name for name in own if not re.search(rf"(?<!\w){name}(?!\w)", text)]
+    assert not missing

@@ -31,10 +31,8 @@ from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int64]
-_DOUBLINGS = 3
-"""Bands of a leaf are at most two to this power."""
-_EXPECTED = 50.0
-"""Positives, and negatives, that a band must be expected to hold."""
+_DOUBLINGS = 3  # Bands of a leaf are at most two to this power
+_EXPECTED = 50.0  # Positives, and negatives, that a band must be expected to hold
 
 
 @dataclass(frozen=True)

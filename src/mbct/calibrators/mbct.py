@@ -1,7 +1,7 @@
 """MBCT as a scikit-learn estimator."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,12 +14,10 @@ from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.calibrators.mbct_parameters import MBCTParameters
 from mbct.calibrators.prevalence import shift_prevalence
 from mbct.calibrators.suspicions import suspicions, unseen_values, warn
-from mbct.data.blocks import BlockSize
 from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
-from mbct.data.memory import Categorical, encode
+from mbct.data.memory import encode
 from mbct.data.source import is_lazy
-from mbct.data.strategy import Strategy
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.certificate import Certificate, model_hash
@@ -86,24 +84,18 @@ class MBCTCalibrator(MBCTParameters):
     certify, max_error : float or None, default=None
         Share of the rows (whole blocks; of time the last ones) that no tree sees and that certify the model; and the
         error that each bin is certified to be within, for which bins are merged.
-    time : str or None, default=None
-        Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, and folds are
-        contiguous stretches of time. An array may be passed to ``fit`` instead.
-    groups : str or None, default=None
-        Column whose values say which rows belong together; groups are held out whole. An array may be passed to
-        ``fit`` instead.
+    time, groups : str or None, default=None
+        Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, folds being
+        contiguous stretches of time; column whose values are held out whole. ``fit`` takes arrays instead.
     block : {"day", "week", "hour"} or int, default="day"
         Length of a block of time, or a number of equal stretches.
-    gap : int, default=0
-        Blocks of time next to a held-out stretch that are not trained on.
-    half_life : float or None, default=None
-        Blocks of time after which evidence counts half; None takes the length of a fold.
+    gap, half_life : int, default=0; float or None, default=None
+        Blocks of time next to a held-out stretch that are not trained on, and after which evidence counts half; None
+        takes the length of a fold.
     validate : str or None, default=None
         "blocks" lets held-out blocks stop the trees of preset "paper".
-    random_state : int, default=0
-        Seed; the same data and seed give the same model.
-    n_threads : int or None, default=None
-        None uses every processor; the model does not depend on it.
+    random_state, n_threads : int, default=0; int or None, default=None
+        Seed: the same data and seed give the same model; and threads, which the model does not depend on (None: all).
     strategy : {"auto", "cells", "level-wise"}, default="auto"
         For rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (preset
         "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells there are; the
@@ -146,73 +138,6 @@ class MBCTCalibrator(MBCTParameters):
     run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
     model_: CalibrationEnsemble
     certificate_: Certificate | None
-
-    def __init__(
-        self,
-        score_column: str | int | None = None,
-        features: Sequence[str | int] | None = None,
-        preset: str = "default",
-        *,
-        categorical: Categorical = "auto",
-        max_trees: int | None = None,
-        max_depth: int | None = None,
-        min_bin_size: float | str | None = None,
-        loss: str | None = None,
-        numeric_bins: int | None = None,
-        score_bins: int | None = None,
-        score_binning: str | None = None,
-        min_category_rows: float | None = None,
-        model_size: str = "auto",
-        rank_preservation: str = "free",
-        negative_sampling_rate: float = 1.0,
-        learning_rate: float | None = None,
-        n_folds: int | None = None,
-        alpha: float = 0.05,
-        certify: float | None = None,
-        max_error: float | None = None,
-        max_relative_error: float | None = None,
-        time: str | None = None,
-        groups: str | None = None,
-        block: BlockSize = "day",
-        gap: int = 0,
-        half_life: float | None = None,
-        validate: str | None = None,
-        random_state: int = 0,
-        n_threads: int | None = None,
-        strategy: Strategy = "auto",
-        positive: str | float | bool | None = None,
-    ):
-        self.score_column = score_column
-        self.features = features
-        self.preset = preset
-        self.categorical = categorical
-        self.max_trees = max_trees
-        self.max_depth = max_depth
-        self.min_bin_size = min_bin_size
-        self.loss = loss
-        self.numeric_bins = numeric_bins
-        self.score_bins = score_bins
-        self.score_binning = score_binning
-        self.min_category_rows = min_category_rows
-        self.model_size = model_size
-        self.rank_preservation = rank_preservation
-        self.negative_sampling_rate = negative_sampling_rate
-        self.learning_rate = learning_rate
-        self.n_folds = n_folds
-        self.alpha = alpha
-        self.certify = certify
-        self.max_error = max_error
-        self.max_relative_error = max_relative_error
-        self.time = time
-        self.groups = groups
-        self.block = block
-        self.gap = gap
-        self.half_life = half_life
-        self.validate = validate
-        self.random_state = random_state
-        self.n_threads = n_threads
-        self.strategy = strategy
-        self.positive = positive
 
     def fit(
         self,
@@ -281,7 +206,6 @@ class MBCTCalibrator(MBCTParameters):
         return_interval : bool, default=False
             Whether to return both ends of each row's interval too, which a certified model has: with probability
             1 − ``alpha`` the rates of all certified bins lie between the means of their rows' ends.
-
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
@@ -301,19 +225,7 @@ class MBCTCalibrator(MBCTParameters):
         return label / (label + (count - label) / self.negative_sampling_rate)
 
     def attach(self, certificate: Certificate) -> Self:
-        """Keep a certificate with the model, so that it is saved, served and printed with the rules.
-
-        Parameters
-        ----------
-        certificate : Certificate
-            Of this very model.
-
-        Returns
-        -------
-        self : MBCTCalibrator
-            The same calibrator, whose probabilities are unchanged.
-
-        """
+        """Keep the ``certificate`` of this very model with it: it is saved, served and printed with the rules."""
         if certificate.model != (own := model_hash(self.model_)):
             raise ParameterError(f"the certificate is of model {certificate.model}, this is {own}: certify this one")
         self.certificate_ = certificate
@@ -389,12 +301,10 @@ class MBCTCalibrator(MBCTParameters):
         if result.reorder_rate is not None:
             self.reorder_rate_ = result.reorder_rate
         if result.excluded:
-            named = ", ".join(map(repr, result.excluded))
-            kept = "features that identify the time, kept because features=[…] names them"
-            left_out = (
-                "left out of the rules, because their values identify the time (name them in features=[…] to keep)"
-            )
-            warnings.warn(f"{kept if self.features is not None else left_out}: {named}", MBCTWarning, stacklevel=4)
+            what = "features that identify the time, kept because features=[…] names them"
+            if self.features is None:
+                what = "left out of the rules, because their values identify the time (features=[…] would keep them)"
+            warnings.warn(f"{what}: {', '.join(map(repr, result.excluded))}", MBCTWarning, stacklevel=4)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         codes = encode(columns, self.model_.bins, y_prob)

@@ -13,6 +13,7 @@ from mbct.calibrators.suspicions import describe_unfit, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.data.strategy import Strategy
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.training.cells import Cells, Level, build_cells
@@ -40,23 +41,72 @@ _OVERRIDES = (
 class MBCTParameters(Calibrator):
     """Base of :class:`~mbct.calibrators.mbct.MBCTCalibrator`: its parameters, and what follows from them."""
 
-    features: Sequence[str | int] | None
-    preset: str
-    categorical: Categorical
-    model_size: str
-    rank_preservation: str
-    negative_sampling_rate: float
-    learning_rate: float | None
-    alpha: float
-    certify: float | None
-    max_error: float | None
-    time: str | None
-    groups: str | None
-    block: BlockSize
-    gap: int
-    half_life: float | None
-    random_state: int
-    n_threads: int | None
+    def __init__(
+        self,
+        score_column: str | int | None = None,
+        features: Sequence[str | int] | None = None,
+        preset: str = "default",
+        *,
+        categorical: Categorical = "auto",
+        max_trees: int | None = None,
+        max_depth: int | None = None,
+        min_bin_size: float | str | None = None,
+        loss: str | None = None,
+        numeric_bins: int | None = None,
+        score_bins: int | None = None,
+        score_binning: str | None = None,
+        min_category_rows: float | None = None,
+        model_size: str = "auto",
+        rank_preservation: str = "free",
+        negative_sampling_rate: float = 1.0,
+        learning_rate: float | None = None,
+        n_folds: int | None = None,
+        alpha: float = 0.05,
+        certify: float | None = None,
+        max_error: float | None = None,
+        max_relative_error: float | None = None,
+        time: str | None = None,
+        groups: str | None = None,
+        block: BlockSize = "day",
+        gap: int = 0,
+        half_life: float | None = None,
+        validate: str | None = None,
+        random_state: int = 0,
+        n_threads: int | None = None,
+        strategy: Strategy = "auto",
+        positive: str | float | bool | None = None,
+    ):
+        self.score_column = score_column
+        self.features = features
+        self.preset = preset
+        self.categorical = categorical
+        self.max_trees = max_trees
+        self.max_depth = max_depth
+        self.min_bin_size = min_bin_size
+        self.loss = loss
+        self.numeric_bins = numeric_bins
+        self.score_bins = score_bins
+        self.score_binning = score_binning
+        self.min_category_rows = min_category_rows
+        self.model_size = model_size
+        self.rank_preservation = rank_preservation
+        self.negative_sampling_rate = negative_sampling_rate
+        self.learning_rate = learning_rate
+        self.n_folds = n_folds
+        self.alpha = alpha
+        self.certify = certify
+        self.max_error = max_error
+        self.max_relative_error = max_relative_error
+        self.time = time
+        self.groups = groups
+        self.block = block
+        self.gap = gap
+        self.half_life = half_life
+        self.validate = validate
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.strategy = strategy
+        self.positive = positive
 
     def without_unfit(self, data: TrainingData, stacklevel: int, advice: str | None = None) -> TrainingData:
         """The rows without identifiers and dates, no features unless they are named; one warning, with ``advice``."""

@@ -44,7 +44,6 @@ class OnlineCalibrator:
     ...     online = online.partial_fit(q, rng.random(1000) < 1.3 * q)
     >>> online.calibrate([0.1, 0.3]).round(2).tolist()
     [0.13, 0.39]
-
     """
 
     def __init__(self, *, segments: int = 0, max_shift: float = 0.7, calibeating: bool = False) -> None:
@@ -74,7 +73,6 @@ class OnlineCalibrator:
         -------
         self : OnlineCalibrator
             The same object.
-
         """
         q, y = as_probabilities(y_prob), as_binary_labels(y_true)
         same_length(len(q), y_true=y)
@@ -98,7 +96,6 @@ class OnlineCalibrator:
         -------
         calibrated : ndarray of shape (n_rows,)
             In the order of the rows.
-
         """
         q = as_probabilities(y_prob)
         return self.apply(q, segment)

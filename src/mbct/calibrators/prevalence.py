@@ -28,21 +28,13 @@ def shift_prevalence(y_prob: Any, trained: float, prevalence: float) -> FloatArr
     ----------
     y_prob : array-like of shape (n_rows,)
         Probabilities calibrated where the label rate was ``trained``.
-    trained : float
-        Label rate of the rows they were calibrated on.
-    prevalence : float
-        Label rate of the rows at hand.
-
-    Returns
-    -------
-    shifted : ndarray of shape (n_rows,)
-        In the order of the rows.
+    trained, prevalence : float
+        Label rate of the rows they were calibrated on, and of the rows at hand.
 
     Examples
     --------
     >>> shift_prevalence([0.1, 0.5], trained=0.1, prevalence=0.2).round(3).tolist()
     [0.2, 0.692]
-
     """
     for name, rate in (("trained", trained), ("prevalence", prevalence)):
         if not 0.0 < rate < 1.0:
@@ -55,23 +47,11 @@ def shift_prevalence(y_prob: Any, trained: float, prevalence: float) -> FloatArr
 def estimate_prevalence(y_prob: Any, trained: float) -> PrevalenceEstimate:
     """Label rate of unlabelled rows by the EM algorithm of Saerens, Latinne and Decaestecker (2002).
 
-    The maximum-likelihood rate under prior shift. It holds only if the probabilities are calibrated at the rate
-    ``trained`` and rows of each class look as they did then: where the features themselves have drifted, the estimate
-    follows that drift and is wrong with a small standard error. Weak predictions (an AUC near 0.5) say little about
-    the rate, which the standard error shows. Check it against labels as soon as some are there.
-
-    Parameters
-    ----------
-    y_prob : array-like of shape (n_rows,)
-        Calibrated probabilities.
-    trained : float
-        Label rate of the rows they were calibrated on.
-
-    Returns
-    -------
-    estimate : PrevalenceEstimate
-        The rate, and its standard error from the curvature of the likelihood.
-
+    The maximum-likelihood rate under prior shift, and its standard error from the curvature of the likelihood. It holds
+    only if ``y_prob`` are calibrated at the label rate ``trained`` and rows of each class look as they did then: where
+    the features themselves have drifted, the estimate follows that drift and is wrong with a small standard error. Weak
+    predictions (an AUC near 0.5) say little about the rate, which the standard error shows. Check it against labels as
+    soon as some are there.
     """
     q = as_probabilities(y_prob)
     rate = trained

@@ -21,8 +21,7 @@ EXAMPLES = (
     "mbct rules model.json --explain clicks.parquet --row 3",
     "mbct rules model.json --json | jq '.[0]'",
 )
-_WIDE = 120
-"""Width of a line where there is no terminal."""
+_WIDE = 120  # Width of a line where there is no terminal
 
 
 @command(examples=EXAMPLES)

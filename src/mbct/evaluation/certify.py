@@ -77,7 +77,6 @@ def certify(
     >>> certificate = certify(model, {name: column[4000:] for name, column in frame.items()}, "y")
     >>> 0.01 < max(found.bound for found in certificate.group("partition")) < 0.2
     True
-
     """
     check_calibrator(model)
     if not isinstance(model, MBCTCalibrator):

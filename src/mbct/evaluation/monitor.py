@@ -17,8 +17,7 @@ ALL = "all"
 OTHER = "other"
 BANDS = np.array([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 """Ranges of the probability: narrow where rates are low, as click rates are."""
-_KEPT = 100
-"""Alarms that are past and still listed."""
+_KEPT = 100  # Alarms that are past and still listed
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,6 @@ class Alarm:
         Natural logarithm of the e-value.
     ended_at : float or None
         When later outcomes outweighed it.
-
     """
 
     kind: AlarmKind
@@ -92,7 +90,6 @@ class CalibrationMonitor:
         of a day, deviate together: the tolerance must cover it.
     segments : int, default=0
         Number of segments with a test of their own, the first that are met; others share one. 0 for none.
-
     """
 
     def __init__(self, *, level: float = 0.01, tolerance: float = 0.02, segments: int = 0) -> None:
@@ -116,24 +113,16 @@ class CalibrationMonitor:
         self._past: list[Alarm] = []
 
     def update(self, y_true: Any, y_prob: Any, segment: Sequence[str] | None = None, *, at: float) -> list[Alarm]:
-        """Take a batch of outcomes, such as those of a minute or a day.
+        """Take a batch of outcomes, such as those of a minute or a day; returns the alarms that it raised.
 
         Parameters
         ----------
-        y_true : array-like of shape (n_outcomes,)
-            Outcomes, 0 or 1.
-        y_prob : array-like of shape (n_outcomes,)
-            The probabilities that were predicted before.
+        y_true, y_prob : array-like of shape (n_outcomes,)
+            Outcomes, 0 or 1, and the probabilities that were predicted before.
         segment : sequence of str or None, default=None
             The segment of each outcome.
         at : float
             End of the batch, in seconds since 1970; batches come in the order of time.
-
-        Returns
-        -------
-        alarms : list of Alarm
-            Those that this batch raised.
-
         """
         q, y = as_probabilities(y_prob), as_binary_labels(y_true)
         same_length(len(q), y_true=y)

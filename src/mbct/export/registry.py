@@ -22,7 +22,6 @@ class Target:
         End of the file's name, such as ".sql".
     summary : str
         What the export is, in one line.
-
     """
 
     module: str
@@ -63,7 +62,6 @@ def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | b
     -------
     exported : str or bytes
         Content of the file.
-
     """
     if to not in TARGETS:
         raise ParameterError(f"unknown export {to!r}; available are {', '.join(TARGETS)}")

@@ -36,7 +36,6 @@ class CertifiedBin:
         Ends of the true rate minus the mean prediction.
     theorem_1 : float
         The same as one number by the paper's Theorem 1: |label rate − mean prediction| and its bound.
-
     """
 
     group: str
@@ -76,7 +75,6 @@ class Certificate:
         Every rule, every bin of the partition, every segment.
     intervals : RowIntervals
         Intervals of rows that follow from the partition.
-
     """
 
     level: float

@@ -13,8 +13,7 @@ from mbct.model.tables import TreeTable, table_of, table_steps
 from mbct.model.tree import CalibrationTree
 from mbct.validation import FloatArray
 
-_MOST_WORDS = 4
-"""Words a tree takes on average up to which masks beat walking."""
+_MOST_WORDS = 4  # Words a tree takes on average up to which masks beat walking
 
 
 class Steps(Protocol):

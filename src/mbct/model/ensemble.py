@@ -28,8 +28,7 @@ from mbct.validation import FloatArray
 
 Link = Literal["linear", "odds"]
 
-_WORTH_COMPILING = 2_000
-"""Rows from which on compiling the trees costs less than walking them."""
+_WORTH_COMPILING = 2_000  # Rows from which on compiling the trees costs less than walking them
 _ROWS_AT_ONCE = 1 << 16
 """Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
 

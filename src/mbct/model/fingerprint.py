@@ -19,15 +19,12 @@ from mbct.stats.sums import Sums
 from mbct.validation import FloatArray
 
 _SKETCH = 512
-_ENOUGH = 10.0
-"""Hashes of the sketch that must be expected among rows of the fit, to tell rows of the fit from others."""
+_ENOUGH = 10.0  # Hashes of the sketch that must be expected among rows of the fit, to tell rows of the fit from others
 _BEYOND_CHANCE, _AT_LEAST = 4.0, 3.0
 """Standard errors above what rows that equal each other by chance explain, and a number above it."""
-_MOSTLY_TWINS = 0.5
-"""Share of rows with a twin from which on equal rows say nothing."""
+_MOSTLY_TWINS = 0.5  # Share of rows with a twin from which on equal rows say nothing
 
-_SAME = 1e-8
-"""Relative difference of sums that rounding explains: models keep nine digits."""
+_SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
 
 HashArray = npt.NDArray[np.uint64]
 

@@ -31,7 +31,6 @@ class RowIntervals:
         Where the bands of each node begin; the last entry is the number of bands.
     edges, lower, upper : ndarray
         Upper edge and multipliers of each band.
-
     """
 
     level: float

@@ -20,8 +20,7 @@ from mbct.validation import FloatArray
 MOST_FEATURES = 3
 MOST_PLACES = 1 << 22
 """Combinations of classes up to which an array is built; trees with more are masked or walked."""
-_ROWS_AT_ONCE = 512
-"""Rows of a block stay in the cache while every tree looks at them."""
+_ROWS_AT_ONCE = 512  # Rows of a block stay in the cache while every tree looks at them
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from mbct.model.bins import Feature, NumberBins
 
 _MISSING, _UNSEEN = "missing", "unseen"
-_SHORTEST_RANGE = 3
-"""Neighbouring values from which on a range reads better than a list."""
+_SHORTEST_RANGE = 3  # Neighbouring values from which on a range reads better than a list
 _MOST_SINGLE_VALUES = 32
 """Values of a number that are not whole, up to which single ones are named rather than intervals."""
 

@@ -32,13 +32,11 @@ def serve(
     model : str or path
         A model file, watched and swapped when it is replaced, or a registry, whose version in service is followed:
         a Redis (``redis://host:6379``) or a store of cells.
-    name : str, default "default"
-        Which model of the Redis.
-    last_good : str or path, optional
-        File that keeps a copy of the model from a registry, for starts without it.
-    options : ServiceOptions, optional
+    name, last_good : str, default="default"; str, path or None, default=None
+        Which model of the Redis, and a file that keeps a copy of the model from a registry, for starts without it.
+    options : ServiceOptions or None, default=None
         Address, token, limits, workers, feedback.
-    sink : OutcomeSink, optional
+    sink : OutcomeSink or None, default=None
         Takes the outcomes' cells, such as a :class:`~mbct.store.cell_store.CellStore`.
     """
     uvicorn = _uvicorn()

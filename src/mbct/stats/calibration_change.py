@@ -23,8 +23,7 @@ from mbct.validation import FloatArray
 
 TILTS: FloatArray = np.array([s * t for s in (-1.0, 1.0) for t in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)])
 """Changes of the log-odds beyond the tolerance that are looked for; between two of them little power is lost."""
-_FROM_THE_START = 0.5
-"""Weight of a stream that was off from its first outcome on."""
+_FROM_THE_START = 0.5  # Weight of a stream that was off from its first outcome on
 _FIRST_SCALE = 100.0
 _TAIL = 0.2
 """Weight of changes after information v: (1 + v/100)^−0.2 of the rest. The cost of a late change grows slowly."""

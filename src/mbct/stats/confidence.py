@@ -21,10 +21,8 @@ from scipy.special import betaincinv, stdtrit
 from mbct.jit import kernel
 from mbct.validation import FloatArray
 
-_LARGEST_BET = 0.75
-"""Share of the capital that a bet may lose at most; Waudby-Smith & Ramdas take 1/2 or 3/4."""
-_HALVINGS = 30
-"""Halvings that find an end of the betting interval to 1e-9."""
+_LARGEST_BET = 0.75  # Share of the capital that a bet may lose at most; Waudby-Smith & Ramdas take 1/2 or 3/4
+_HALVINGS = 30  # Halvings that find an end of the betting interval to 1e-9
 
 
 def rate_ends(positives: FloatArray, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:

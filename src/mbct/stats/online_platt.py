@@ -20,8 +20,7 @@ from mbct.validation import FloatArray
 MEMORIES: FloatArray = np.array([100.0, 1_000.0, 10_000.0, 100_000.0])
 """Information Σq(1 − q), about the expected positives, after which an outcome counts 1/e."""
 N_EXPERTS = len(MEMORIES)
-_GAIN_MEMORY = 10_000.0
-"""Over how much information experts are compared."""
+_GAIN_MEMORY = 10_000.0  # Over how much information experts are compared
 _RIDGE = np.array([10.0, 10.0])
 _SEGMENT_RIDGE = 20.0
 _IDENTITY, _SEGMENT_IDENTITY = 0.8, 0.95

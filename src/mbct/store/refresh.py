@@ -81,32 +81,24 @@ def refresh(
     Parameters
     ----------
     store : CellStore
-        Cells by day.
-    calibrator : MBCTCalibrator, optional
-        Whose parameters the candidate has; those of the model in service if not given.
-    holdout : str or date, default "newest day"
-        Last day to evaluate on.
-    holdout_days : int, optional
-        How many days to evaluate on: 7 if not given, or a third of the days where the store holds fewer than 21.
-    days : int, optional
-        Days before the holdout to fit on; all if not given.
-    half_life : float, optional
-        A row that is that many days older than the last training day counts one half.
-    require : {"not worse", "better"}, default "not worse"
+        Cells by day, which keeps a record of what was found.
+    calibrator : MBCTCalibrator or None, default=None
+        Whose parameters the candidate has; None takes those of the model in service.
+    holdout, holdout_days : str or date, default="newest day"; int or None, default=None
+        Last day to evaluate on, and how many days: None takes 7, or a third of the days where the store holds fewer
+        than 21.
+    days, half_life : as in :meth:`~mbct.store.cell_store.CellStore.window`
+        Days before the holdout to fit on, and after how many a row counts one half.
+    require : {"not worse", "better"}, default="not worse"
         "not worse" promotes unless the candidate's log loss is higher than that of the model in service (or, before
         there is one, of the predictions as they came) with one-sided significance ``level``; "better" only if it is
         lower with that significance. The standard error is that of the holdout days' sums, the test Student's t.
-    level : float, default 0.05
+    level : float, default=0.05
         Significance.
-    maturity : "auto", int or None, default None
+    maturity : "auto", int or None, default=None
         Labels that come late: a number of days leaves out days whose labels were last seen at a younger age; "auto"
         estimates from days that were replaced what share of positives has arrived by each age, leaves out days with
         fewer than half of them, and completes the others by that share. None takes labels as they are.
-
-    Returns
-    -------
-    Refresh
-        Whether the candidate was promoted, why, and the figures of both models; the store keeps the same record.
     """
     if require not in get_args(Require):
         raise ParameterError(f"require={require!r} must be 'not worse' or 'better'")

@@ -29,10 +29,7 @@ def penalised(n_classes: int, penalty: float, diagonal: float) -> FloatArray:
 def fit_by_cross_validation(
     x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray, fold: npt.NDArray[np.intp]
 ) -> LinearLogits:
-    """The penalty with the lowest log loss on held-out rows.
-
-    The diagonal is drawn to 1 as well.
-    """
+    """The penalty with the lowest log loss on held-out rows. The diagonal is drawn to 1 as well."""
     pulls = [penalised(x.shape[1], penalty, penalty) for penalty in _PENALTIES]
     losses = np.zeros(len(pulls))
     for held_out in (fold == k for k in range(_N_FOLDS)):

@@ -15,8 +15,7 @@ from mbct.validation import FloatArray
 
 RIDGE = 1e-9
 """Pull to the start in the mean loss: too small to see, it keeps separable labels from infinity."""
-_MATRIX_CLASSES = 16
-"""Classes up to which the K(K + 1) second derivatives squared are worth a matrix."""
+_MATRIX_CLASSES = 16  # Classes up to which the K(K + 1) second derivatives squared are worth a matrix
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from mbct.validation import FloatArray, at_least
 
 Structure = Literal["temperature", "vector", "matrix"]
 
-_LOG_RANGE = 16.0
-"""Inverse temperatures lie between e⁻¹⁶ and e¹⁶."""
+_LOG_RANGE = 16.0  # Inverse temperatures lie between e⁻¹⁶ and e¹⁶
 
 
 @dataclass(frozen=True)
@@ -75,24 +74,19 @@ class MatrixScalingCalibrator(ManyScores):
 
     Parameters
     ----------
-    score_column : str, int, sequence of them or None, default=None
-        One column for each class, in the order of ``classes``, or one column for two classes; None takes all columns.
+    score_column, classes : as in :class:`~mbct.calibrators.multiclass.dirichlet.DirichletCalibrator`
+        Columns of the scores, and the labels in their order.
     structure : {"matrix", "vector", "temperature"}, default="matrix"
         "vector" holds W diagonal (SVS), "temperature" fits the temperature alone.
     penalty : float, default=1.0
         Factor of the penalties.
-    classes : sequence or None, default=None
-        Labels in the order of the score columns; None sorts them.
 
     Attributes
     ----------
     tempered_ : TemperedScores
         The ``inverse_temperature`` and the share ``uniform`` of the uniform distribution.
-    map_ : LinearLogits
-        ``weights`` W of shape (K, K) and ``intercept`` b of shape (K,).
-    classes_ : ndarray of shape (K,)
-        The classes, in the order of the columns of ``predict_proba``.
-
+    map_, classes_ : LinearLogits, ndarray of shape (K,)
+        ``weights`` W of shape (K, K) and ``intercept`` b of shape (K,); the classes in the order of ``predict_proba``.
     """
 
     method = "matrix-scaling"

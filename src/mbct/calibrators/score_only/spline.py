@@ -16,12 +16,10 @@ from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, ris
 from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
-_KNOTS = (1, 2, 3, 5, 8)
-"""Numbers of knots that are tried: affine, quadratic, and what more rows may support."""
+_KNOTS = (1, 2, 3, 5, 8)  # Numbers of knots that are tried: affine, quadratic, and what more rows may support
 _TAIL = 0.05
 """Share of the rows beyond the outer knots, where the spline is a straight line (Harrell 2015, section 2.4.6)."""
-_MOST_SCORES = 2048
-"""Scores among which knots are chosen; more are put into as many bins of equal weight."""
+_MOST_SCORES = 2048  # Scores among which knots are chosen; more are put into as many bins of equal weight
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,6 @@ class AffineCalibrator(ScoreCalibrator):
     ----------
     map_ : SplineMap
         Of one knot.
-
     """
 
     method = "affine"
@@ -150,7 +147,6 @@ class QuadraticCalibrator(AffineCalibrator):
     ----------
     map_ : SplineMap
         Of two knots, the lowest and the highest score.
-
     """
 
     method = "quadratic"
@@ -182,7 +178,6 @@ class SplineCalibrator(ScoreCalibrator):
     ----------
     map_ : SplineMap
         Knots in log-odds, the slope at each, and the shift at the mean.
-
     """
 
     method = "spline"

@@ -17,21 +17,13 @@ def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:
 
     Parameters
     ----------
-    truth, y_prob : array
-        True probability E[Y|X] and predicted probability of each row.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-
-    Returns
-    -------
-    error : Estimate
-        A float; it has no interval and no p-value.
+    truth, y_prob, sample_weight : as in :func:`mbct.metrics.tce`
+        True probability E[Y|X], predicted probability and weight of each row.
 
     Examples
     --------
     >>> float(epce([0.25, 0.5], [0.5, 0.5]))
     0.125
-
     """
     known, p, weight = _read(truth, y_prob, sample_weight)
     whole = Bins(*(np.array([np.sum(weight * amount)]) for amount in (1.0, known, p)))
@@ -39,23 +31,14 @@ def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:
 
 
 def sud(truth: Any, y_prob: Any) -> FloatArray:
-    """Sample underestimated degree of each row, prediction / E[Y|X]: below 1 the row is underestimated.
+    """Sample underestimated degree of each row, ``y_prob`` / ``truth``: below 1 the row is underestimated.
 
-    Parameters
-    ----------
-    truth, y_prob : array
-        True probability E[Y|X] and predicted probability of each row.
-
-    Returns
-    -------
-    ratio : ndarray of shape (n_rows,)
-        Infinite where the truth is 0 and the prediction is not.
+    ``truth`` is E[Y|X]; infinite where it is 0 and the prediction is not.
 
     Examples
     --------
     >>> sud([0.25, 0.5], [0.5, 0.4]).tolist()
     [2.0, 0.8]
-
     """
     known, p, _ = _read(truth, y_prob, None)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -69,27 +52,17 @@ def bfgepce(
 
     Parameters
     ----------
-    truth, y_prob : array
-        True probability E[Y|X] and predicted probability of each row.
-    n_parts : int, default=4
-        Number of parts.
-    division : "sorted" or "shuffle", default="sorted"
-        Whether rows are sorted by prediction or shuffled before they are cut into parts.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
+    truth, y_prob, sample_weight : as in :func:`mbct.metrics.tce`
+        True probability E[Y|X], predicted probability and weight of each row.
+    n_parts, division : as in :func:`mbct.metrics.bfgpce`
+        Number of parts, and whether rows are sorted by prediction or shuffled before they are cut into them.
     seed : int, default=0
         Seed of the shuffling.
-
-    Returns
-    -------
-    error : Estimate
-        A float; it has no interval and no p-value.
 
     Examples
     --------
     >>> float(bfgepce([0.2, 0.2, 0.6, 0.6], [0.1, 0.1, 0.7, 0.7], n_parts=2).__round__(9))
     0.1
-
     """
     known, p, weight = _read(truth, y_prob, sample_weight)
     parts = check_count("n_parts", n_parts)
@@ -118,7 +91,6 @@ def is_well_calibrated(bin: CertifiedBin | tuple[Any, Any], beta: float) -> bool
     --------
     >>> is_well_calibrated(([0.25, 0.5], [0.5, 0.5]), beta=0.1)
     False
-
     """
     error = bin.bound if isinstance(bin, CertifiedBin) else float(epce(*bin))
     return error <= beta

@@ -15,11 +15,9 @@ from mbct.model.wording import condition
 from mbct.report.charts import altair, data, figure
 
 MOST_MAPS = 2
-_MOST_CLASSES = 40
-"""Columns or lines of a map; of a category the most frequent values come first and are kept."""
+_MOST_CLASSES = 40  # Columns or lines of a map; of a category the most frequent values come first and are kept
 _LEAST_CLASSES = 3
-_LEAST_FACTOR = 1e-2
-"""A factor of 0 has no place on a logarithmic scale."""
+_LEAST_FACTOR = 1e-2  # A factor of 0 has no place on a logarithmic scale
 _COLOURS = ("#b35806", "#f4f4f4", "#2166ac")
 
 
