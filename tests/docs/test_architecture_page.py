@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 import mbct
 from mbct import MBCTCalibrator
@@ -17,10 +18,10 @@ PACKAGE = Path(mbct.__file__).parent
 def test_one_fit_calls_functions_of_the_files_that_the_page_names():
     text = PAGE.read_text(encoding="utf-8").split("## One `fit`")[1].split("## One `calibrate`")[0]
     rng = np.random.default_rng(0)
-    device, pctr = rng.choice(["m", "d"], 5000), rng.beta(1, 9, 5000)
-    rows = {"device": device, "age": rng.integers(18, 80, 5000), "pctr": pctr}
-    click = rng.random(5000) < pctr * np.where(device == "m", 1.6, 0.8)
-    MBCTCalibrator("pctr", max_trees=5).fit(rows, click)  # what is imported or compiled on first use is no part of a fit
+    columns = {"device": rng.choice(["m", "d"], 5000), "age": rng.integers(18, 80, 5000), "pctr": rng.beta(1, 9, 5000)}
+    data = pd.DataFrame(columns)
+    data["click"] = rng.random(5000) < data.pctr * np.where(data.device == "m", 1.6, 0.8)
+    MBCTCalibrator("pctr", max_trees=5).fit(data, "click")  # imports and compiles what a fit needs
     seen = set()
 
     def note(frame, event, _):
@@ -30,7 +31,7 @@ def test_one_fit_calls_functions_of_the_files_that_the_page_names():
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        MBCTCalibrator("pctr").fit(rows, click)
+        MBCTCalibrator("pctr").fit(data, "click")
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
