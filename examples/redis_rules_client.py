@@ -1,12 +1,14 @@
-"""Calibrate a row with plain Redis commands alone: the same few lines work in any language.
+"""Calibrate rows with plain Redis commands alone: the same few lines work in any language.
 
     python examples/redis_rules_client.py redis://127.0.0.1:6379 default '{"score": 0.2, "carrier": "UA"}'
 
-Nothing of mbct is imported here. `docs/deploying.md` describes the keys.
+Nothing of mbct is imported here. What a version needs beside its tables is read once; a row then takes one round trip.
+`docs/deploying.md` describes the keys.
 """
 
 import json
 import sys
+from bisect import bisect_left, bisect_right
 
 import redis
 
@@ -20,48 +22,74 @@ def text_of(value):
     return str(value)
 
 
-def code_of(client, root, number, row):
+def code_of(feature, value):
     """Which interval or value of a feature the row has."""
-    feature = client.hgetall(f"{root}:feature:{number}")
-    value = row.get(feature["name"])
     if value is None:
         return feature["missing"]
-    if feature["kind"] == "number":
-        return str(client.zcount(f"{root}:edges:{number}", "-inf", f"({float(value)!r}"))
-    return client.hget(f"{root}:codes:{number}", text_of(value)) or feature["unseen"]
+    if "edges" in feature:
+        return bisect_left(feature["edges"], float(value))
+    return feature["codes"].get(text_of(value), feature["unseen"])
 
 
-def multiplier_of(client, tree, codes):
-    """Walk down one tree until no branch takes the row."""
-    node = "0"
-    while True:
-        feature = client.hget(tree, node)
-        below = client.hget(tree, f"{node}:{codes[int(feature)]}") if feature is not None else None
-        if below is None:
-            return float(client.hget(tree, f"{node}:multiplier"))
-        node = below
+def walk(nodes, codes):
+    """Multiplier of the node of a small tree where a row stops."""
+    node = nodes[0]
+    while node[1] >= 0:
+        child = node[3][bisect_right(node[2], codes[node[1]]) - 1]
+        if child < 0:
+            break
+        node = nodes[child]
+    return node[0]
 
 
-def calibrate(client, name, row):
-    """Calibrated probability of a row, and the version that gave it."""
-    version = client.get(f"mbct:{{{name}}}:current")
-    root = f"mbct:{{{name}}}:rules:{version}"
-    model = client.hgetall(root)
-    codes = [code_of(client, root, number, row) for number in range(int(model["features"]))]
-    factor = 1.0
-    for number in range(int(model["trees"])):
-        factor *= multiplier_of(client, f"{root}:tree:{number}", codes)
-    p = row[model["score"]]
-    if model["trees"] == "0":
-        return p, version
-    if model["applies_to"] == "probability":
-        return min(p * factor, 1.0), version
-    p = min(max(p, 1e-9), 1 - 1e-9)
-    odds = p / (1 - p) * factor
-    return odds / (1 + odds), version
+class Rules:
+    """The version in service of one model."""
+
+    def __init__(self, client, name):
+        self.client, self.pointer, self.root = client, f"mbct:{{{name}}}:current", f"mbct:{{{name}}}:rules"
+        self.version = None
+
+    def load(self, version):
+        """Read once what does not depend on the row."""
+        found = self.client.hgetall(f"{self.root}:{version}")
+        self.version, self.score, self.applies_to = version, found["score"], found["applies_to"]
+        self.features, self.tables, self.trees = (json.loads(found[name]) for name in ("features", "tables", "trees"))
+
+    def calibrate(self, row):
+        """Calibrated probability of a row, and the version that gave it: one round trip."""
+        if self.version is None:
+            self.load(self.client.get(self.pointer))
+        codes = [code_of(feature, row.get(feature["name"])) for feature in self.features]
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.get(self.pointer)
+        for number, table in enumerate(self.tables):
+            fields = [""]
+            for feature, classes in zip(table["features"], table["classes"], strict=True):
+                fields.append(f"{fields[-1]},{classes[codes[feature]]}".lstrip(","))
+            pipeline.hmget(f"{self.root}:{self.version}:table:{number}", fields[::-1])
+        current, *found = pipeline.execute()
+        if current != self.version:
+            self.load(current)
+            return self.calibrate(row)
+        factor = 1.0
+        for entries in found:  # The longest field that is present
+            factor *= float(next(entry for entry in entries if entry is not None))
+        for nodes in self.trees:
+            factor *= walk(nodes, codes)
+        return self.moved(row[self.score], factor), current
+
+    def moved(self, p, factor):
+        """The prediction multiplied, or its odds."""
+        if not (self.tables or self.trees):
+            return p
+        if self.applies_to == "probability":
+            return min(p * factor, 1.0)
+        p = min(max(p, 1e-9), 1 - 1e-9)
+        odds = p / (1 - p) * factor
+        return odds / (1 + odds)
 
 
 if __name__ == "__main__":
     url, model_name, row_text = sys.argv[1:]
     connection = redis.Redis.from_url(url, decode_responses=True)
-    print(*calibrate(connection, model_name, json.loads(row_text)))
+    print(*Rules(connection, model_name).calibrate(json.loads(row_text)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from builders import random_model, random_rows
+from builders import random_model, random_rows, table_model
 from mbct.errors import ModelFileError, ParameterError, StorageError
 from mbct.model.file import dump_document
 from mbct.serving.batch import BatchScorer
@@ -166,25 +166,49 @@ def example():
     return module
 
 
+def published(model, url):
+    return publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), url)
+
+
 @pytest.mark.parametrize("link", ["odds", "linear"])
-def test_a_client_of_plain_commands_agrees(redis_server, link):
+def test_a_client_of_plain_commands_agrees_and_follows_the_version(redis_server, link):
     import redis
 
     client = redis.Redis.from_url(redis_server.url, decode_responses=True)
-    for seed in range(3):
-        model = random_model(seed, link, n_trees=3 if seed else 0)
-        version = publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), redis_server.url)
-        columns = random_rows(seed, model, 40)
+    rules = example().Rules(client, "default")
+    models = [random_model(seed, link, n_trees=3 if seed else 0) for seed in range(3)]
+    for seed, model in enumerate([*models, table_model(3, link, 8, n_groups=20, n_binary=3)]):
+        version = published(model, redis_server.url)
+        columns = random_rows(seed, model, 60)
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        answers = [example().calibrate(client, "default", row) for row in rows]
+        answers = [rules.calibrate(row) for row in rows]
         np.testing.assert_allclose([q for q, _ in answers], BatchScorer(model).score_rows(rows), rtol=0, atol=1e-12)
         assert {v for _, v in answers} == {version}
     client.close()
 
 
+def test_a_row_takes_one_round_trip(redis_server):
+    import redis
+
+    model = table_model(3, n_tables=3, n_groups=20)
+    published(model, redis_server.url)
+    client = redis.Redis.from_url(redis_server.url, decode_responses=True)
+    rules = example().Rules(client, "default")
+    row = {name: 0.2 if name == "score" else None for name in model.bins.names}
+    rules.calibrate(row)
+    assert client.exists(*(f"mbct:{{default}}:rules:{rules.version}:table:{t}" for t in range(3))) == 3
+    before = client.info("stats")["total_commands_processed"], client.info("stats")["total_reads_processed"]
+    rules.calibrate(row)
+    after = client.info("stats")["total_commands_processed"], client.info("stats")["total_reads_processed"]
+    # Two requests for the statistics themselves stand between.
+    assert after[0] - before[0] == 2 + 1 + 3
+    assert after[1] - before[1] == 2 + 1
+    client.close()
+
+
 def test_the_example_runs_by_itself(redis_server):
     model = random_model(1, n_features=1)
-    version = publish(dump_document({"method": "mbct", "state": {"model": model.to_dict()}}), redis_server.url)
+    version = published(model, redis_server.url)
     command = [sys.executable, str(EXAMPLE), redis_server.url, "default", '{"score": 0.2, "number 0": 3}']
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert float(printed[0]) == pytest.approx(BatchScorer(model).score_rows([{"score": 0.2, "number 0": 3}])[0])
@@ -193,8 +217,6 @@ def test_the_example_runs_by_itself(redis_server):
 
 def test_rules_can_be_read_in_words(registry):
     version = registry.publish(content(1))
-    rules = [
-        v for k, v in registry.backend._client.hgetall(f"mbct:{{ctr}}:rules:{version}:tree:0").items() if b":rule" in k
-    ]
-    assert rules
-    assert all(rule.startswith(b"if ") for rule in rules)
+    words = registry.backend._client.lrange(f"mbct:{{ctr}}:rules:{version}:words", 0, -1)
+    assert words
+    assert all(rule.decode().startswith("× ") for rule in words)

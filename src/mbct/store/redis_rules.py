@@ -5,87 +5,116 @@ Under ``ROOT = mbct:{NAME}:rules:VERSION``:
 =================== ====== ===========================================================================================
 key                 type   content
 =================== ====== ===========================================================================================
-``ROOT``            hash   ``score``, ``applies_to`` ("odds" or "probability"), ``features`` and ``trees`` (numbers)
-``ROOT:feature:J``  hash   ``name``, ``kind`` ("number" or "category"), ``missing`` and ``unseen`` (codes)
-``ROOT:edges:J``    zset   edges of a number: its code is ``ZCOUNT ROOT:edges:J -inf (x``
-``ROOT:codes:J``    hash   text of a category's value → code; a value that is absent has the code ``unseen``
-``ROOT:tree:T``     hash   ``N`` → feature that node N asks for (absent in a leaf); ``N:CODE`` → next node (absent: the
-                           row stops at N); ``N:multiplier``, and ``N:rule``, the rule in words
+``ROOT``            hash   ``score``, ``applies_to`` ("odds" or "probability") and as JSON ``features``, ``tables``,
+                           ``trees``: what a client reads once for a version and keeps
+``ROOT:table:T``    hash   classes, joined by commas → multiplier: one hash a table
+``ROOT:words``      list   rules in words, those that move most first
 =================== ====== ===========================================================================================
 
-Feature 0 is the prediction itself. A row starts at node 0 of each tree; the multipliers of the nodes where it stops are
-multiplied: odds p/(1−p) with p held inside [1e-9, 1 − 1e-9], or the probability itself, cut to [0, 1].
+A feature is ``{"name", "edges"}`` (code of a number: how many edges lie below it) or ``{"name", "codes"}`` (code by the
+text of a value), each with the codes ``missing`` and ``unseen``; feature 0 is the prediction. A table is
+``{"features", "classes"}``, with the class of each code. Its hash has the fields "", "a", "a,b" and "a,b,c" of a row's
+classes, where the longest that is present counts: entries that equal those of their shorter field are left out. Trees
+that are no tables are lists of nodes [multiplier, feature or -1, first code of each run, child of each run or -1 to
+stop], which clients walk. All multipliers are multiplied: with the odds p/(1−p), p held inside [1e-9, 1 − 1e-9], or
+with the probability, cut to [0, 1].
 """
 
-import math
+import json
+from itertools import islice
 from typing import Any
 
-from mbct.errors import ParameterError
-from mbct.model.bins import Feature, NumberBins
-from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import rules
-from mbct.model.tree import STOP
+import numpy as np
+import numpy.typing as npt
 
-MOST_FIELDS = 2_000_000
-"""Above this the hashes would fill a cache: serve such a model by the service or an export."""
+from mbct.model.bins import Feature, NumberBins
+from mbct.model.compiled import large_table
+from mbct.model.conditions import run_nodes
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.tables import TreeTable
+from mbct.model.tree import CalibrationTree
+from mbct.validation import FloatArray
+
+MOST_FIELDS = 500_000
+"""Entries of one table beyond which clients walk the tree, so that hashes stay in some megabytes."""
+_MOST_WORDS = 200
+_FIELDS_AT_ONCE = 5_000
 
 
 def write_rules(client: Any, root: str, model: CalibrationEnsemble) -> None:
     """Write a model's hashes; nothing reads them before the pointer names their version."""
-    hashes = _tree_hashes(model)
-    n_fields = sum(map(len, hashes))
-    if n_fields > MOST_FIELDS:
-        raise ParameterError(
-            f"the model has {n_fields:,} branches, too many for rules in Redis (at most {MOST_FIELDS:,}); "
-            "publish it with rules=False or fit a compact one"
-        )
+    tables: list[dict[str, Any]] = []
+    trees: list[list[Any]] = []
     pipeline = client.pipeline(transaction=False)
-    for feature_number, feature in enumerate(model.bins):
-        _write_feature(pipeline, root, feature_number, feature)
-    for tree_number, fields in enumerate(hashes):
-        pipeline.hset(f"{root}:tree:{tree_number}", mapping=fields)
-    applies_to = "probability" if model.link == "linear" else "odds"
-    pipeline.hset(
-        root,
-        mapping={
-            "score": model.score_column,
-            "applies_to": applies_to,
-            "features": len(model.bins),
-            "trees": len(model.trees),
-        },
-    )
+    for tree in model.trees:
+        table = large_table(tree, model.bins.n_codes)
+        fields = None if table is None else _table_fields(table, _multipliers(model, tree))
+        if table is None or fields is None:
+            trees.append(_nodes(model, tree))
+            continue
+        remaining = iter(fields.items())
+        while some := dict(islice(remaining, _FIELDS_AT_ONCE)):
+            pipeline.hset(f"{root}:table:{len(tables)}", mapping=some)
+        tables.append({"features": table.features, "classes": [of_code.tolist() for of_code in table.classes]})
+    strongest = sorted(model.rules(), key=lambda rule: -rule.effect)[:_MOST_WORDS]
+    if strongest:
+        pipeline.rpush(f"{root}:words", *map(str, strongest))
+    described = {"features": [_feature(feature) for feature in model.bins], "tables": tables, "trees": trees}
+    content = {name: json.dumps(value, ensure_ascii=False, separators=(",", ":")) for name, value in described.items()}
+    content |= {"score": model.score_column, "applies_to": "probability" if model.link == "linear" else "odds"}
+    pipeline.hset(root, mapping=content)
     pipeline.execute()
 
 
 def layout_keys(client: Any, root: str) -> list[str]:
     """Every key of a version's rules."""
-    n_features, n_trees = (int(n or 0) for n in client.hmget(root, "features", "trees"))
-    parts = [f"{kind}:{j}" for j in range(n_features) for kind in ("feature", "edges", "codes")]
-    return [root, *(f"{root}:{part}" for part in parts), *(f"{root}:tree:{t}" for t in range(n_trees))]
+    tables = json.loads(client.hget(root, "tables") or "[]")
+    return [root, f"{root}:words", *(f"{root}:table:{t}" for t in range(len(tables)))]
 
 
-def _write_feature(pipeline: Any, root: str, number: int, feature: Feature) -> None:
-    described = {"name": feature.name, "kind": feature.kind, "missing": feature.missing, "unseen": feature.unseen}
-    pipeline.hset(f"{root}:feature:{number}", mapping=described)
-    if isinstance(feature, NumberBins):
-        if feature.edges:
-            pipeline.zadd(f"{root}:edges:{number}", {repr(edge): edge for edge in feature.edges})
-    elif feature.values:
-        pipeline.hset(f"{root}:codes:{number}", mapping={value: code for code, value in enumerate(feature.values)})
+def _feature(feature: Feature) -> dict[str, Any]:
+    how: dict[str, Any] = {"edges": feature.edges} if isinstance(feature, NumberBins) else {"codes": _codes(feature)}
+    return {"name": feature.name, **how, "missing": feature.missing, "unseen": feature.unseen}
 
 
-def _tree_hashes(model: CalibrationEnsemble) -> list[dict[str, str]]:
-    hashes: list[dict[str, str]] = [{} for _ in model.trees]
-    for tree, fields in zip(model.trees, hashes, strict=True):
-        for node, feature in enumerate(tree.feature.tolist()):
-            step = float(tree.step[node])
-            fields[f"{node}:multiplier"] = repr(step if model.link == "linear" else math.exp(step))
-            if feature < 0:
-                continue
-            fields[str(node)] = str(feature)
-            start = int(tree.table_start[node])
-            table = tree.table[start : start + model.bins[feature].n_codes].tolist()
-            fields.update({f"{node}:{code}": str(child) for code, child in enumerate(table) if child != STOP})
-    for rule in rules(model):
-        hashes[rule.tree][f"{rule.node}:rule"] = str(rule)
-    return hashes
+def _codes(feature: Any) -> dict[str, int]:
+    return {value: code for code, value in enumerate(feature.values)}
+
+
+def _multipliers(model: CalibrationEnsemble, tree: CalibrationTree) -> FloatArray:
+    return tree.step if model.link == "linear" else np.exp(tree.step)
+
+
+def _nodes(model: CalibrationEnsemble, tree: CalibrationTree) -> list[Any]:
+    multiplier = _multipliers(model, tree).tolist()
+    return [
+        [multiplier[number], node.feature, node.starts, node.children]
+        for number, node in enumerate(run_nodes(model, tree))
+    ]
+
+
+def _table_fields(table: TreeTable, multipliers: FloatArray) -> dict[str, str] | None:
+    """The fields of a table's hash; None where they are too many."""
+    stops = table.stops
+    if table.pairs is not None:
+        stops = stops.reshape(-1, table.n_classes[-1])[table.pairs]
+    by_class = multipliers[stops].reshape(table.n_classes)
+    fields = {"": repr(_most_common(by_class))}
+    _add_fields(fields, by_class, "", _most_common(by_class))
+    return fields if len(fields) <= MOST_FIELDS else None
+
+
+def _add_fields(fields: dict[str, str], below: npt.NDArray[np.float64], prefix: str, inherited: float) -> None:
+    """Fields of the entries below a prefix that differ from what they inherit."""
+    for position, entries in enumerate(below):
+        value = _most_common(entries)
+        name = f"{prefix}{position}"
+        if value != inherited:
+            fields[name] = repr(value)
+        if entries.ndim and np.any(entries != value):
+            _add_fields(fields, entries, f"{name},", value)
+
+
+def _most_common(entries: npt.NDArray[np.float64]) -> float:
+    values, counts = np.unique(entries, return_counts=True)
+    return float(values[np.argmax(counts)])
