@@ -42,6 +42,7 @@ OF_SEVERAL = {
     "reproduction/test_public_interface.py": "what the experiments import",
     "reproduction/test_published_page.py": "docs/reproduction",
     "serving/test_docs_deploying.py": "the page on deploying",
+    "serving/test_grafana.py": "deploy/grafana/mbct.json",
     "stats/test_block_correlation.py": "correlation within blocks of stats/testing.py",
     "stats/test_cumulative_error.py": "ECCE of stats/expected_error.py",
     "stats/test_duplicates.py": "duplicates behind the sums of stats/sums.py",

@@ -42,6 +42,8 @@ COMMANDS = {
     "refresh": "mbct.cli.refresh",
     "publish": "mbct.cli.publish",
     "rollback": "mbct.cli.publish",
+    "loop": "mbct.cli.loop",
+    "history": "mbct.cli.history",
     "serve": "mbct.cli.serve",
     "simulate": "mbct.cli.simulate",
     "reproduce": "mbct.cli.reproduce",

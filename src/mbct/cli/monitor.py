@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.options import RowOptions, labelled, labelled_data, load_calibrator, time_option
+from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json
+from mbct.cli.sources import Data
 from mbct.errors import DataError, ModelFileError
 from mbct.files import write_atomically
 
 if TYPE_CHECKING:
+    from mbct.calibrators.base import Calibrator
     from mbct.evaluation.monitor import Alarm, CalibrationMonitor
 
 EXAMPLES = (
@@ -60,13 +63,7 @@ def monitor(
     watching = CalibrationMonitor(level=level, tolerance=tolerance, segments=segments if by else 0)
     taken = _restored(watching, state)
     with labelled_data(rows, score=score) as (opened, roles):
-        opened.require([by] if by else [])
-        if day is None and roles.time is None:
-            raise DataError("no column says when rows happened: name it with --time, or the day of all with --day")
-        model_columns = () if calibrator is None else calibrator.feature_names_in_
-        wanted = {*roles.columns, *model_columns, *([by] if by else []), *([roles.time] if roles.time else [])}
-        table = opened.table([name for name in opened.names if name in wanted])
-    label, y_prob, segment, days = _columns(table, roles, calibrator, by, day)
+        label, y_prob, segment, days = rows_by_day(opened, roles, calibrator, by, day)
     raised = take_days(watching, label, y_prob, segment, days, taken)
     if state is not None:
         kept = {"last_day": max([int(days.max()), *([] if taken is None else [taken])]), **watching.to_dict()}
@@ -94,8 +91,10 @@ def take_days(
     return raised
 
 
-def _columns(table: Any, roles: Any, calibrator: Any, by: str | None, day: str | None) -> tuple[Any, Any, Any, Any]:
-    """Labels, probabilities, segments and day numbers of the rows."""
+def rows_by_day(
+    opened: Data, roles: Roles, calibrator: "Calibrator | None", by: str | None, day: str | None
+) -> tuple[Any, Any, Any, Any]:
+    """Labels, probabilities, segments and day numbers of rows; ``day`` is that of all, where no column says it."""
     import numpy as np
 
     from mbct.data.blocks import blocks_of_time
@@ -103,6 +102,13 @@ def _columns(table: Any, roles: Any, calibrator: Any, by: str | None, day: str |
     from mbct.model.encoding import category_key
     from mbct.store.manifest import as_day
 
+    opened.require([by] if by else [])
+    time = roles.time
+    if day is None and time is None:
+        raise DataError("no column says when rows happened: name it with --time, or the day of all with --day")
+    model_columns = () if calibrator is None else calibrator.feature_names_in_
+    wanted = {*roles.columns, *model_columns, *([by] if by else [])}
+    table = opened.table([name for name in opened.names if name in wanted])
     columns = read_columns(table)
     label = np.asarray(columns.numpy(roles.label), dtype=np.float64)
     y_prob = columns.numpy(roles.score) if calibrator is None else calibrator.calibrate(table)
@@ -110,9 +116,9 @@ def _columns(table: Any, roles: Any, calibrator: Any, by: str | None, day: str |
     if by is not None:
         keys = [category_key(value) for value in columns.numpy(by).tolist()]
         segment = np.array(["missing" if key is None else str(key) for key in keys], dtype=object)
-    if day is not None:
-        return label, y_prob, segment, np.full(len(label), np.datetime64(as_day(day), "D").astype(int))
-    column = columns.column(roles.time)
+    if day is not None or time is None:
+        return label, y_prob, segment, np.full(len(label), np.datetime64(as_day(str(day)), "D").astype(int))
+    column = columns.column(time)
     if not column.dtype.is_temporal() and column.dtype.is_numeric():
         raise DataError(f"--time {roles.time} holds numbers, no dates: give dates, or --day for a file of one day")
     return label, y_prob, segment, blocks_of_time(column, "day")

@@ -321,7 +321,7 @@ class CellStore:
         if self.log.numbers():
             self.manifest()
             return
-        known = ("manifest/", "bins/", "cells/", "models/", "records/")
+        known = ("manifest/", "bins/", "cells/", "models/", "records/", "history/", "monitor/")
         if foreign := [name for name in self.storage.names("") if not name.startswith(known)]:
             raise ModelFileError(
                 f"{self.storage.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
