@@ -31,6 +31,21 @@ def test_trees_on_a_terminal(folder: Path):
     assert "tree 1 of" in done.out
 
 
+def test_rules_say_what_is_certified(folder: Path):
+    certificate = load_model(folder / "certified.json").certificate_
+    lines = certificate.lines_of_rules()
+    assert len(lines) == len(certificate.group("rules"))
+    printed = mbct("rules", "certified.json", cwd=folder).out
+    assert printed.count("certified within ± ") == sum(
+        (rule.tree, rule.node) in lines for rule in load_model(folder / "certified.json").rules()
+    )
+    second = mbct("rules", "certified.json", "--tree", "2", cwd=folder).out.splitlines()
+    assert {line.strip() for line in second if "certified" in line} <= {
+        line for (tree, _), line in lines.items() if tree == 1
+    }
+    assert f"at 95%, all {len(lines)} bins at once" in printed
+
+
 def test_a_method_without_rules(folder: Path):
     done = mbct("rules", "isotonic.json", cwd=folder)
     assert done.code == 2

@@ -180,3 +180,12 @@ def test_a_leak_is_called_suspicious(tmp_path: Path) -> None:
     assert summary.outcome == "suspicious"
     assert summary.verdict.startswith("Suspiciously good: AUC goes from 0.")
     assert "amount (it alone ranks held-out labels with AUC 1.000" in summary.verdict
+
+
+def test_a_certificate_has_a_chapter() -> None:
+    data = biased_clicks(0, 3_000)
+    model = MBCTCalibrator("p", preset="fast", max_trees=2, certify=0.5).fit(data.frame, "y")
+    html = build_report(model, biased_clicks(1, 1_000).frame, "y")
+    assert '<section id="certificate"' in html
+    assert all(line in html for line in model.certificate_.lines())
+    assert html.count("<td") > len(model.certificate_.group("partition"))

@@ -12,7 +12,7 @@ bounds, so the union of the partition is over all that could come out of it: eve
 every pair of bands; whatever is kept of them then holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +33,7 @@ from mbct.validation import FloatArray
 IntArray = npt.NDArray[np.int64]
 _DOUBLINGS = 3  # Bands of a leaf are at most two to this power
 _EXPECTED = 50.0  # Positives, and negatives, that a band must be expected to hold
+_MOST_VALUES = 4  # Values or intervals of a condition that a bin's name lists
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,10 @@ def certify_rows(
     )
 
 
-def _listed(group: str, names: Sequence[str], found: Bounds, n_union: int, alpha: float) -> list[CertifiedBin]:
-    """Bins that hold rows."""
+def _listed(
+    group: str, names: Sequence[str], found: Bounds, n_union: int, alpha: float, kept: Collection[int] | None = None
+) -> list[CertifiedBin]:
+    """Bins that hold rows, or those of them that are kept."""
     size = np.maximum(found.rows, 1.0)
     rate, mean = found.label / size, found.mean
     theorem = np.abs(rate - mean) + label_rate_bound(rate, found.rows, n_union, alpha)
@@ -154,6 +157,7 @@ def _listed(group: str, names: Sequence[str], found: Bounds, n_union: int, alpha
     return [
         CertifiedBin(group, names[b], int(found.rows[b]), *(column[b] for column in columns))
         for b in np.flatnonzero(found.rows > 0).tolist()
+        if kept is None or b in kept
     ]
 
 
@@ -238,9 +242,9 @@ def _partition(
             f"± {found.largest[0]:.2g}; certify with more rows, or ask for less"
         )
     bands = [_bands_of(levels, split, _holder(levels, found, split, node)) for node in range(levels.n_nodes)]
-    names = [_name(levels, group) for group in range(len(levels.parent))]
-    stops = {names[group] for own in bands for group in own if not split[group]}
-    listed = [each for each in _listed(PARTITION, names, found, len(names), alpha) if each.name in stops]
+    names = _names(model, levels)
+    kept = {group for own in bands for group in own if not split[group]}
+    listed = _listed(PARTITION, names, found, len(names), alpha, kept)
     order = [group for own in bands for group in own]
     mean = np.maximum(found.mean, 1e-300)
     ends = [rounded(np.maximum((found.mean + end) / mean, 0.0)[order]) for end in (found.lower, found.upper)]
@@ -296,9 +300,20 @@ def _bands_of(levels: _Hierarchy, split: list[bool], group: int) -> list[int]:
     return [band for half in halves for band in _bands_of(levels, split, half)]
 
 
-def _name(levels: _Hierarchy, group: int) -> str:
-    """The node, with the end of its band where it is one."""
-    node = group
-    while node >= levels.n_nodes:
-        node = levels.parent[node]
-    return f"node {node}" if node == group else f"node {node}, band {group} to {min(levels.edge[group], 1.0):.6g}"
+def _names(model: CalibrationEnsemble, levels: _Hierarchy) -> list[str]:
+    """What each group holds: its node, by the conditions of the leaf where it is one, and its probabilities."""
+    tree = model.bin_tree
+    names = [f"node {node}" for node in range(levels.n_nodes)]
+    for rule in () if tree is None else model.with_trees((tree,)).rules():
+        if rule.conditions and not rule.fallback:
+            conditions = " and ".join(each.shortened(_MOST_VALUES) for each in rule.conditions)
+            names[rule.node] = f"node {rule.node}: {conditions}"
+    low = [0.0] * levels.n_nodes
+    for group in range(levels.n_nodes, len(levels.parent)):
+        above, first = levels.parent[group], levels.children[levels.parent[group]][0]
+        low.append(low[above] if group == first else levels.edge[first])
+        leaf = above
+        while leaf >= levels.n_nodes:
+            leaf = levels.parent[leaf]
+        names.append(f"{names[leaf]}, probability {low[group]:.3g} to {min(levels.edge[group], 1.0):.3g}")
+    return names

@@ -20,7 +20,7 @@ from mbct.data.memory import encode
 from mbct.data.source import is_lazy
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.certificate import Certificate, model_hash
+from mbct.model.certificate import Certificate, model_hash, read_certificate
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import (
     LARGEST_SUM,
@@ -329,10 +329,7 @@ class MBCTCalibrator(MBCTParameters):
         self.trace_ = read_trace(state["trace"])
         self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
         self.fingerprint_ = read_fingerprint(state.get("fingerprint"), state.get("bounds"))
-        certificate = state.get("certificate")
-        if certificate is not None:
-            certificate = Certificate.from_dict({**certificate, "intervals": state["model"].get("intervals")})
-        self.certificate_ = certificate
+        self.certificate_ = read_certificate(state)
         self.held_out_gain_ = _gain(state.get("held_out_gain"))
         self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))
         by_fold = [_gain(gain) for gain in state.get("held_out_gain_by_fold") or []]

@@ -40,10 +40,13 @@ def rules(
     Those that move the most positives come first. Each begins with its factor, the direction, its training rows and
     their mean prediction before and after.
     """
-    from mbct.model.file import load_ensemble
+    from mbct.model.certificate import certificate_of
+    from mbct.model.file import ensemble_of, read_bytes
     from mbct.model.rules import rule_as_dict
 
-    ensemble = load_ensemble(model)
+    content = read_bytes(model)
+    ensemble = ensemble_of(content, model)
+    certificate = None if ensemble.intervals is None else certificate_of(content, model)
     if row is not None and explain is None:
         raise ParameterError(f"--row {row} belongs to --explain FILE: name the file whose row is to be explained")
     if explain is not None:
@@ -63,8 +66,11 @@ def rules(
         print_json([rule_as_dict(rule) for rule in found])
         return
     width = shutil.get_terminal_size((_WIDE, 24)).columns
+    certified = {} if certificate is None else certificate.lines_of_rules()
     for rule in found:
         click.echo(str(rule) if top is None else rule.shortened(width))
+        if line := certified.get((rule.tree + (tree or 1) - 1, rule.node)):
+            click.echo(f"  {line}")
 
 
 def _explain(model: "CalibrationEnsemble", source: str, number: int, *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 from mbct.errors import ModelFileError
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file import parse_document
 from mbct.model.file_check import fault, number, read_intervals, read_list, read_object, text
 from mbct.model.intervals import RowIntervals
 
@@ -96,17 +97,36 @@ class Certificate:
         """Names of the groups, in order."""
         return tuple(dict.fromkeys(found.group for found in self.bins))
 
+    @property
+    def levels(self) -> str:
+        """The level in words."""
+        return f"at {self.level:.0%}{'' if self.method in EXACT else ', approximately'}"
+
     def lines(self) -> Iterator[str]:
         """What is certified, in words, a line a group."""
-        about = "" if self.method in EXACT else ", approximately"
         for name in self.groups:
             bins = self.group(name)
             worst = max(bins, key=lambda found: found.bound)
             mean = sum(found.rows * found.bound for found in bins) / max(sum(found.rows for found in bins), 1)
             yield (
-                f"{name}: within ± {worst.bound:.2g} (mean ± {mean:.2g} over rows) at {self.level:.0%}{about}, "
+                f"{name}: within ± {worst.bound:.2g} (mean ± {mean:.2g} over rows) {self.levels}, "
                 f"all {len(bins):,} bins at once"
             )
+
+    def lines_of_rules(self) -> dict[tuple[int, int], str]:
+        """What is certified of each rule, in words, by tree and node; a rule without a held-out row is left out."""
+        rules = self.group(RULES)
+        tail = f"{self.levels}, all {len(rules):,} bins at once"
+        keys = (found.name.partition("/") for found in rules)
+        return {
+            (int(tree), int(node)): f"certified within ± {found.bound:.2g} {tail}"
+            for (tree, _, node), found in zip(keys, rules, strict=True)
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """What a reader of the model wants to know: all but the bins."""
+        kept = ("level", "method", "model", "data", "rows", "blocks", "unseen")
+        return {**{name: getattr(self, name) for name in kept}, "promises": list(self.lines())}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; bins as columns."""
@@ -156,6 +176,20 @@ class Certificate:
             tuple(read),
             read_intervals(fields["intervals"], place=f"{place}.intervals"),
         )
+
+
+def read_certificate(state: dict[str, Any]) -> Certificate | None:
+    """The certificate in the state of a model file, or None; its intervals stand with the ensemble."""
+    certificate = state.get("certificate")
+    if certificate is None:
+        return None
+    fields = read_object(certificate, "certificate", ())
+    return Certificate.from_dict({**fields, "intervals": read_object(state["model"], "model", ()).get("intervals")})
+
+
+def certificate_of(content: bytes, name: str = "the model file") -> Certificate | None:
+    """The certificate inside a model file that was read before; None where there is none."""
+    return read_certificate(parse_document(content, name)["state"])
 
 
 def model_hash(model: CalibrationEnsemble) -> str:

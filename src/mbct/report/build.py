@@ -13,6 +13,7 @@ from mbct.report.page import Section, asset, fill, text
 from mbct.report.paired import PairedEstimate, n_resamples, paired_estimates
 from mbct.report.scored import Exclusion, Scored, score_rows
 from mbct.report.sections import (
+    certificate,
     fields,
     growth,
     metrics,
@@ -169,6 +170,7 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
     furthest = worst.compute(scored, order)
     plain = tuple(verdict.sentences(estimates["pcoc"], compared))
     outline, listed, through_time = growth.compute(scored), rules.compute(scored), timeline.compute(scored)
+    certified = certificate.compute(scored)
     exclusions = origin.exclusions_of(scored, _shortened(compared, listed))
     chapters = (
         worst.render(furthest),
@@ -177,6 +179,7 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
         reliability.render(reliability.compute(scored)),
         fields.render(compared, estimates),
         metrics.render(estimates, n_resamples(scored.n_rows), in_blocks=scored.blocks is not None),
+        *([] if certified is None else [certificate.render(certified)]),
         rules.render(listed),
         growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
         views.render(views.compute(scored, order)),

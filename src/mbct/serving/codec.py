@@ -32,6 +32,7 @@ class ScoreAnswer(msgspec.Struct):
 
     calibrated: list[float]
     model: str
+    interval: list[tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
 
 
 _JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
@@ -54,18 +55,28 @@ def decode_score(
     raise Problem(415, "Unsupported Media Type", f"send one of {formats} and name it in the content-type header")
 
 
-def encode_score(calibrated: FloatArray | list[float], model: str, content_type: bytes) -> bytes:
-    """The answer in the format of the request."""
+def encode_score(
+    calibrated: FloatArray | list[float],
+    model: str,
+    content_type: bytes,
+    interval: tuple[FloatArray, FloatArray] | None = None,
+) -> bytes:
+    """The answer in the format of the request, with both ends of each row's interval where they are given."""
     if content_type == ARROW:
-        return _arrow_stream(calibrated, model)
+        return _arrow_stream(calibrated, model, interval)
     answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
+    if interval is not None:
+        answer.interval = list(zip(*(ends.tolist() for ends in interval), strict=True))
     return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
 
 
-def _arrow_stream(calibrated: FloatArray | list[float], model: str) -> bytes:
+def _arrow_stream(
+    calibrated: FloatArray | list[float], model: str, interval: tuple[FloatArray, FloatArray] | None
+) -> bytes:
     import pyarrow as pa
 
-    table = pa.table({"calibrated": calibrated}, metadata={"model": model})
+    ends = {} if interval is None else {"lower": interval[0], "upper": interval[1]}
+    table = pa.table({"calibrated": calibrated, **ends}, metadata={"model": model})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
@@ -132,6 +143,11 @@ def _from_arrow(loaded: LoadedModel, body: bytes, limits: Limits, query: bytes) 
     except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
         first_line = str(error).partition("\n")[0]
         raise Problem(400, "Bad Request", f"the Arrow stream cannot be read: {first_line}") from error
+
+
+def wants_interval(query: bytes) -> bool:
+    """Whether the answer is to have the interval of each row: ``?interval=1``."""
+    return b"interval" in query and parse_qs(query.decode("ascii", "replace")).get("interval") in (["1"], ["true"])
 
 
 def _ids_column(query: bytes) -> str | None:

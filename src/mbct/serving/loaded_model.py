@@ -13,6 +13,7 @@ import numpy as np
 
 from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, CountUnseen, Feature, NumberBins
+from mbct.model.certificate import certificate_of
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import ensemble_of
 from mbct.model.rules import Rule, rules_as_dicts, to_text
@@ -69,6 +70,12 @@ class LoadedModel:
         return msgspec.json.encode({"model": self.version, "rules": rules_as_dicts(self.model)})
 
     @cached_property
+    def certificate(self) -> dict[str, Any] | None:
+        """What held-out rows guarantee about the model; None where nothing is certified."""
+        found = None if self.model.intervals is None else certificate_of(self.content)
+        return None if found is None else found.summary()
+
+    @cached_property
     def rules_text(self) -> bytes:
         """All trees, for people."""
         return to_text(self.model).encode()
@@ -84,6 +91,7 @@ class LoadedModel:
             "rules": model.n_rules,
             "loaded_at": self.loaded_at,
             "features": [_feature_description(feature) for feature in model.bins.features[1:]],
+            "certificate": self.certificate,
         }
 
     def _compare_with_reference(self, name: str) -> None:

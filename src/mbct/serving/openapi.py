@@ -113,7 +113,10 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
             "oneOf": [by_row, by_column],
             "description": "Rows or columns; with `ids`, one text a row, outcomes can be joined later.",
         },
-        "ScoreAnswer": _object({"calibrated": {"type": "array", "items": calibrated}, "model": _TEXT}),
+        "ScoreAnswer": {
+            **_object({"calibrated": {"type": "array", "items": calibrated}, "model": _TEXT}),
+            "description": "With `?interval=1` and a certified model also `interval`, [lower, upper] of each row.",
+        },
         "ExplainRequest": _object({"row": _reference("Row")}),
         "Explanation": _object(
             {"score": calibrated, "calibrated": calibrated, "model": _TEXT, "trees": _list_of_objects()}

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mbct.errors import DataError
+from mbct.errors import DataError, MBCTError
 from mbct.serving.batch import ScoredBatch
-from mbct.serving.codec import ScoreBody, decode_score, encode_score, unprocessable
+from mbct.serving.codec import ScoreBody, decode_score, encode_score, unprocessable, wants_interval
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.http import Problem, Reply
 from mbct.serving.loaded_model import LoadedModel
@@ -43,8 +43,9 @@ class Scoring:
         """The answer to a body; a :class:`~mbct.serving.http.Problem` says what is wrong with it."""
         loaded = self.loaded()
         content = decode_score(loaded, content_type, body, self._limits, query)
-        if not content.row:
-            return self.count(self._score(loaded, content))
+        wanted = wants_interval(query)
+        if wanted or not content.row:
+            return self.count(self._score(loaded, content, wanted))
         try:
             calibrated = self._one(loaded, content.row, content.ids)
         except (DataError, ValueError, OverflowError) as error:
@@ -54,7 +55,8 @@ class Scoring:
     def score(self, content_type: bytes, body: bytes, query: bytes) -> ScoredRequest:
         """Decode and score without touching what the event loop owns: may run in a thread."""
         loaded = self.loaded()
-        return self._score(loaded, decode_score(loaded, content_type, body, self._limits, query))
+        content = decode_score(loaded, content_type, body, self._limits, query)
+        return self._score(loaded, content, wants_interval(query))
 
     def count(self, request: ScoredRequest) -> Reply:
         """Count and remember what was scored; in the event loop."""
@@ -84,12 +86,15 @@ class Scoring:
         self._metrics.count_rows(1, row[0], calibrated)
         return calibrated
 
-    def _score(self, loaded: LoadedModel, content: ScoreBody) -> ScoredRequest:
+    def _score(self, loaded: LoadedModel, content: ScoreBody, with_interval: bool) -> ScoredRequest:
         columns = content.columns if content.row is None else [[value] for value in content.row]
+        if with_interval and self._online:
+            raise unprocessable("intervals are certified for the model, not for what the online layer makes of it")
         try:
             scored = loaded.batch.score_columns(columns)
-        except (DataError, ValueError, OverflowError) as error:
+            interval = loaded.model.interval_of(scored.codes, scored.calibrated) if with_interval else None
+        except (MBCTError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
         scored = self._feedback.adjusted(loaded.version, loaded.model.bins, scored)
-        reply = Reply(encode_score(scored.calibrated, loaded.version, content.format), content.format)
+        reply = Reply(encode_score(scored.calibrated, loaded.version, content.format, interval), content.format)
         return ScoredRequest(loaded, content.ids, scored, reply)
