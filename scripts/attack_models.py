@@ -84,7 +84,7 @@ def main(n_mutants: int) -> int:
     context = multiprocessing.get_context("fork")
     for round_number, (name, content) in enumerate(models.items()):
         receiver, sender = context.Pipe(duplex=False)
-        n = n_mutants // len(models)
+        n = -(-n_mutants // len(models))
         child = context.Process(target=attack, args=(name, content, round_number, n, sender))
         child.start()
         sender.close()

@@ -1,3 +1,4 @@
+import datetime
 import gzip
 import io
 import os
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyarrow import compute as pc
 from pyarrow import csv, parquet
@@ -155,6 +157,18 @@ def test_a_gate_that_cannot_be_checked(folder: Path, tmp_path: Path, model: str,
     assert done.code == 2
     assert said in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_moments_do_not_depend_on_the_zone_of_the_machine(folder: Path, tmp_path: Path):
+    moments = pa.array([datetime.datetime(2024, 1, 31, hour, tzinfo=datetime.UTC) for hour in (5, 23)])
+    parquet.write_table(pa.table({"pctr": [0.1, 0.2], "when": moments}), tmp_path / "in.parquet")
+    written = []
+    for zone in ("UTC", "Europe/Berlin"):
+        command = [ENTRY_POINT, "predict", folder / "isotonic.json", "in.parquet", "-o", "out.csv"]
+        subprocess.run(command, cwd=tmp_path, env={**os.environ, "TZ": zone}, check=True, capture_output=True)
+        written.append((tmp_path / "out.csv").read_text())
+    assert "2024-01-31 23:00:00" in written[0]
+    assert written[0] == written[1]
 
 
 def test_unknown_ending(folder: Path, tmp_path: Path):

@@ -45,15 +45,18 @@ def connect(path: str | None = None, *, memory_limit: str | None = None, threads
         database = _database_file(path)
         if not Path(database).is_file():
             raise StorageError(f"no database {database}; check the path in {path}")
-    settings: dict[str, Any] = {"temp_directory": str(Path(tempfile.gettempdir()) / f"mbct-duckdb-{uuid.uuid4().hex}")}
+    spill = Path(tempfile.gettempdir()) / f"mbct-duckdb-{uuid.uuid4().hex}"
+    settings: dict[str, Any] = {"temp_directory": str(spill)}
     if memory_limit is not None:
         settings["memory_limit"] = memory_limit
     if threads is not None:
         settings["threads"] = threads
     try:
-        return duckdb.connect(database, read_only=database != ":memory:", config=settings)
+        connection = duckdb.connect(database, read_only=database != ":memory:", config=settings)
     except (duckdb.InvalidInputException, duckdb.ParserException) as error:
         raise ParameterError(f"DuckDB refuses memory_limit={memory_limit!r}, threads={threads!r}: {error}") from error
+    # Moments are read and written in UTC, wherever the machine stands.
+    return connection.execute("SET TimeZone = 'UTC'")
 
 
 def reading(connection: Any, path: str) -> str:
