@@ -22,23 +22,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mbct.calibrators.inputs import training_data
-from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
 from mbct.metrics import field_rce
-from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import progress
-from mbct.training.default import distill_ensemble
-from mbct.training.fold_mean import fit_cross_fitted
-from mbct.training.options import BoostingOptions
 from quality_blocks import MAX_SUMS, run_order
 from quality_blocks_page import block_page
 from quality_data import ORDERS, RANDOM, Split, splits
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 from quality_peers import METHODS as BLOCK_METHODS
-from quality_peers import boosted, folds_of, installed, mcgrad, row_losses
+from quality_peers import boosted, folds_of, installed, mbct_sizes, mcgrad, row_losses
 
 OUT = Path("docs/benchmarks")
 README = Path("README.md")
@@ -65,29 +57,6 @@ def fit_and_calibrate(method: str, split: Split, seed: int) -> np.ndarray:
     calibrator = make(method, score_column="score", **options)
     calibrator.fit(split.fit_frame[columns], split.fit_label)
     return np.asarray(calibrator.calibrate(split.eval_frame[columns]))
-
-
-def mbct_sizes(
-    fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int
-) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
-    """Predictions of the default preset in its three sizes, which share one growth; what each cost and holds."""
-    started = time.perf_counter()
-    calibrator = MBCTCalibrator(score_column="score", random_state=seed)
-    bins, cells = calibrator.binned_cells(training_data(fitting, label, None, None, "score"), calibrator.config())
-    ordered = tuple(feature.ordered for feature in bins)
-    whole = fit_cross_fitted(cells, ordered, BoostingOptions(seed=seed), calibrator.config().n_threads)
-    grown = time.perf_counter() - started
-    scores = judging["score"].to_numpy()
-    codes = encode(read_columns(judging), bins, scores)
-    found = {}
-    for name, size in (("mbct", "auto"), ("mbct full", "full"), ("mbct compact", "compact")):
-        started = time.perf_counter()
-        fewer, fidelity = distill_ensemble(whole, cells, ordered, size)
-        model = CalibrationEnsemble("score", "odds", bins, fewer)
-        held = {"trees": len(fewer), "rules": model.n_rules, "fidelity": round(fidelity, 5)}
-        seconds = grown + time.perf_counter() - started
-        found[name] = (model.calibrate_codes(codes, scores), {**held, "seconds": round(seconds, 2)})
-    return found
 
 
 def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int) -> np.ndarray:
@@ -118,7 +87,7 @@ def measure(name: str, kind: str, seed: int, methods: list[str], folder: Path) -
     y = split.eval_label
     ours = {}
     if any(method.startswith(OURS) for method in methods):
-        ours = mbct_sizes(split.fit_frame, split.fit_label, split.eval_frame, seed)
+        ours = mbct_sizes(split, "random", seed, [method for method in methods if method.startswith(OURS)])
     for method in methods:
         started = time.perf_counter()
         if method in ours:

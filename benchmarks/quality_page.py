@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 METHODS = ("identity", "platt", "beta", "isotonic", "lightgbm", "lightgbm, 5 folds", "catboost", "catboost, 5 folds")
-METHODS += ("mcgrad", "mbct", "mbct full", "mbct compact")
+METHODS += ("mcgrad", "mbct", "mbct rules", "mbct compact", "mbct full")
 OURS = "mbct"
 BESIDE_PEERS = (OURS, *(method for method in METHODS if not method.startswith(OURS)))
 """Columns of the page's first table: ours first, where a narrow screen shows it."""

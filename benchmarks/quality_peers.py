@@ -5,6 +5,8 @@ base's log-odds and see them as a feature too. Their ensembles of five folds sto
 out and average log-odds: folds of blocks (stretches of time, or groups) are what a careful user does by hand.
 """
 
+import json
+import time
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import Any
@@ -12,8 +14,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mbct.calibrators.inputs import training_data
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.default import Constraints, ModelSize, distill_ensemble
+from mbct.training.fold_mean import fit_cross_fitted
+from mbct.training.options import BoostingOptions
 from quality_data import N_THREADS, Split, contiguous_folds, group_folds
 
 METHODS = (
@@ -28,8 +37,13 @@ METHODS = (
     "catboost, random folds",
     "mcgrad",
     "mbct",
+    "mbct rules",
+    "mbct compact",
+    "mbct full",
 )
 OURS = "mbct"
+SIZES: dict[str, ModelSize] = {"mbct": "auto", "mbct rules": "rules", "mbct compact": "compact", "mbct full": "full"}
+"""Our methods, and the size of the model that each is."""
 OPTIONAL = ("lightgbm", "catboost", "mcgrad")
 N_FOLDS = 5
 MAX_TREES = 500
@@ -50,8 +64,8 @@ def installed(methods: Iterable[str]) -> list[str]:
 
 def run(method: str, split: Split, order: str, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
     """Probabilities of one method for the rows that evaluate, and what else is worth keeping of its fit."""
-    if method == OURS:
-        return mbct(split, order, seed)
+    if method in SIZES:
+        return mbct_sizes(split, order, seed, [method])[method]
     if method == "mcgrad":
         return mcgrad(split), {}
     library, _, kind = method.partition(", ")
@@ -63,13 +77,41 @@ def run(method: str, split: Split, order: str, seed: int = 0) -> tuple[np.ndarra
     return np.asarray(calibrator.calibrate(split.eval_frame[columns])), {}
 
 
-def mbct(split: Split, order: str, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
-    """MBCT with its defaults: the one place that constructs and fits it."""
+def mbct_sizes(
+    split: Split, order: str, seed: int, sizes: Iterable[str]
+) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
+    """Probabilities of the default preset in some of its sizes, which share one growth; what each cost and holds."""
+    started = time.perf_counter()
     calibrator = MBCTCalibrator(score_column="score", random_state=seed)
-    blocks = {} if split.fit_block is None else {order: split.fit_block}
-    calibrator.fit(split.fit_frame, split.fit_label, **blocks)
-    model = calibrator.model_
-    return np.asarray(calibrator.calibrate(split.eval_frame)), {"trees": len(model.trees), "rules": model.n_rules}
+    block = {} if split.fit_block is None else {order: split.fit_block}
+    data = training_data(
+        split.fit_frame, split.fit_label, None, None, "score", blocks=calibrator.block_columns(**block)
+    )
+    config = calibrator.config(data.blocks)
+    bins, cells = calibrator.binned_cells(calibrator.without_unfit(data, stacklevel=1), config)
+    ordered = tuple(feature.ordered for feature in bins)
+    options = BoostingOptions(seed=seed)
+    whole = fit_cross_fitted(cells, ordered, options, config.n_threads, block_options=config.block_options)
+    usable = [j for j in range(len(ordered)) if j not in whole.excluded]
+    grown = time.perf_counter() - started
+    scores = split.eval_frame["score"].to_numpy()
+    codes = encode(read_columns(split.eval_frame), bins, scores)
+    found = {}
+    for name in sizes:
+        started = time.perf_counter()
+        shipped = distill_ensemble(whole, cells, ordered, Constraints(SIZES[name]), usable=usable)
+        model = CalibrationEnsemble("score", "odds", bins, shipped.trees)
+        found[name] = (
+            model.calibrate_codes(codes, scores),
+            {
+                "trees": len(shipped.trees),
+                "rules": model.n_rules,
+                "fidelity": round(shipped.fidelity, 5),
+                "bytes": len(json.dumps(model.to_dict(), separators=(",", ":"))),
+                "seconds": round(grown + time.perf_counter() - started, 2),
+            },
+        )
+    return found
 
 
 def folds_of(kind: str, split: Split, order: str, seed: int) -> np.ndarray:

@@ -135,7 +135,7 @@ def test_extreme_scores_give_a_result(preset, score):
         ({"preset": "magic"}, ParameterError, "preset='magic' is unknown; choose 'default' or 'fast' or 'paper'"),
         ({"max_depth": 3}, ParameterError, "max_depth=3 has no meaning with preset='default'"),
         ({"preset": "paper", "learning_rate": 0.1}, ParameterError, "rate=0.1 has no meaning with preset='paper'"),
-        ({"model_size": "huge"}, ParameterError, "size='huge' must be one of 'auto', 'full', 'compact'"),
+        ({"model_size": "huge"}, ParameterError, "size='huge' must be one of 'auto', 'rules', 'compact', 'full'"),
         ({"alpha": 0}, ParameterError, "alpha=0 must lie between 0 and 1"),
         ({"n_threads": 0}, ParameterError, "n_threads=0 must be at least 1"),
         ({"numeric_bins": 0}, ParameterError, "numeric_bins=0 must be between 1 and 65000"),

@@ -67,7 +67,7 @@ def test_json_is_all_that_standard_output_holds(folder: Path, tmp_path: Path):
 def test_on_a_terminal(folder: Path, tmp_path: Path):
     done = mbct_on_terminal("fit", folder / "clicks.parquet", "--preset", "paper", "-o", "model.json", cwd=tmp_path)
     assert done.code == 0
-    assert re.search(r"\d+ trees with [\d,]+ rules", done.out)
+    assert re.search(r"\d+ (trees|tables) with [\d,]+ (rules|entries)", done.out)
     assert load_model(tmp_path / "model.json").method == "mbct"
 
 

@@ -7,13 +7,13 @@ from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
 from mbct.model.masks import summed_steps
-from mbct.training.distillation import COMPACT, DistillationOptions, _extrapolated, distill, smaller_than
+from mbct.training.distillation import COMPACT, TABLES, _out_of_reach, distill
 
 
 @pytest.fixture(scope="module")
 def sizes():
     frame = biased_clicks(11, 30_000).frame
-    return {size: MBCTCalibrator("p", model_size=size).fit(frame, "y") for size in ("full", "auto", "compact")}
+    return {size: MBCTCalibrator("p", model_size=size).fit(frame, "y") for size in ("full", "auto", "rules", "compact")}
 
 
 def test_compact_fits_a_cache(sizes):
@@ -27,13 +27,31 @@ def test_distilled_models_keep_the_correction(sizes):
     error = {size: np.sqrt(np.mean((c.calibrate(test.frame) - test.truth) ** 2)) for size, c in sizes.items()}
     before = np.sqrt(np.mean((test.p - test.truth) ** 2))
     assert before - error["auto"] > 0.97 * (before - error["full"])
+    assert before - error["rules"] > 0.95 * (before - error["full"])
     assert before - error["compact"] > 0.85 * (before - error["full"])
 
 
-def test_auto_is_never_larger_than_the_ensemble(sizes):
-    assert sizes["auto"].model_.n_rules <= sizes["full"].model_.n_rules
-    assert 0.97 <= sizes["auto"].fidelity_ <= 1.0
-    assert sizes["full"].fidelity_ == 1.0
+def test_auto_takes_fewer_lookups_than_the_ensemble_and_says_so(sizes):
+    auto, full = sizes["auto"], sizes["full"]
+    assert len(auto.model_.trees) < len(full.model_.trees)
+    assert 0.95 <= auto.fidelity_ <= 1.0
+    assert full.fidelity_ == 1.0
+    assert f"{len(auto.model_.trees)} tables with {auto.model_.n_rules:,} entries, which keep" in auto.form_
+    assert full.form_ == f"{len(full.model_.trees)} trees with {full.model_.n_rules:,} rules"
+
+
+def test_rules_are_tables_over_three_features_at_most(sizes):
+    trees = sizes["rules"].model_.trees
+    assert len(trees) <= 16
+    for tree in trees:
+        assert len(np.unique(tree.feature[tree.feature >= 0])) <= 3
+
+
+def test_max_rules_caps_the_entries_of_every_size():
+    frame = biased_clicks(11, 8_000).frame
+    for size in ("auto", "full"):
+        calibrator = MBCTCalibrator("p", model_size=size, max_rules=128).fit(frame, "y")
+        assert 2 <= calibrator.model_.n_rules <= 128
 
 
 def test_trees_that_are_replaced_in_turn_say_more_of_the_ensemble(sizes):
@@ -59,17 +77,8 @@ def test_rules_count_every_row(sizes):
         assert sum(r.rows for r in model.rules() if r.tree == number) == pytest.approx(30_000)
 
 
-def test_small_ensembles_are_left_alone():
-    assert smaller_than(200) is None
-    options = smaller_than(1000)
-    assert isinstance(options, DistillationOptions)
-    assert max(options.stages) * options.growth.max_leaves < 1000
-
-
-def test_what_cannot_be_reached_is_extrapolated():
-    options = DistillationOptions()
-    assert _extrapolated([0.9], options) == 1.0
-    assert _extrapolated([0.58, 0.66], options) < options.least_fidelity
-    assert _extrapolated([0.9075, 0.9373, 0.9604], options) > options.least_fidelity
-    assert _extrapolated([0.90, 0.90], options) == pytest.approx(0.92)
-    assert _extrapolated([0.90, 0.89], options) == pytest.approx(1.0 - 0.8 * 0.11)
+def test_what_cannot_be_reached_is_not_tried():
+    assert not _out_of_reach([0.5], TABLES)
+    assert _out_of_reach([0.58, 0.66], TABLES)
+    assert not _out_of_reach([0.90, 0.93], TABLES)
+    assert _out_of_reach([0.94, 0.93], TABLES)

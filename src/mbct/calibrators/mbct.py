@@ -68,9 +68,12 @@ class MBCTCalibrator(MBCTParameters):
         Bins of the prediction of equal weight or of equal width.
     min_category_rows : float or None, default=None
         Rows below which values of a category share one code.
-    model_size : {"auto", "full", "compact"}, default="auto"
-        "full" keeps the whole ensemble, "auto" distills it into few trees where accuracy holds ("fast" skips that),
-        "compact" into at most 8 trees and 256 rules; not for preset "paper".
+    model_size : {"auto", "rules", "compact", "full"}, default="auto"
+        "full" keeps the whole ensemble; "auto" distills it into at most 32 tables (trees over up to three features, one
+        look-up each) where these keep its correction ("fast" skips that); "rules" into at most 16 tables and "compact"
+        into at most 8 trees with 256 rules, whatever they keep; not for preset "paper".
+    max_rules : int or None, default=None
+        Most entries of all tables together; not for preset "paper".
     rank_preservation : {"free", "within-bin", "preserve"}, default="free"
         "free" may reorder rows, "within-bin" keeps the order of rows that differ in nothing but the score, "preserve"
         that of all rows; not for preset "paper".
@@ -118,6 +121,8 @@ class MBCTCalibrator(MBCTParameters):
     fidelity_, reorder_rate_ : float
         Share of the full ensemble's correction that a distilled model keeps, and of row pairs that changed rank, which
         is absent where the rows stayed in their engine.
+    form_ : str
+        How large the model is and what it keeps, in words.
     certificate_ : Certificate or None
         What held-out rows guarantee, see ``certify``.
     fingerprint_, trace_ : RowFingerprint, FitTrace
@@ -252,7 +257,7 @@ class MBCTCalibrator(MBCTParameters):
         gain, error = self.held_out_gain_, self.held_out_gain_error_
         return {
             **facts,
-            "model": f"{len(self.model_.trees)} trees, {self.model_.n_rules:,} rules",
+            "model": self.form_,
             "held-out gain in log loss": "–" if gain is None else f"{gain:.5f} ± {error or 0.0:.5f}",
             "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
         }
@@ -292,7 +297,7 @@ class MBCTCalibrator(MBCTParameters):
         """Take over what training has found."""
         self.model_, self.trace_, self.fingerprint_ = result.model, result.trace, result.rows
         self.certificate_ = None
-        self.fidelity_ = result.fidelity
+        self.fidelity_, self.form_ = result.fidelity, result.form
         self.excluded_features_ = list(result.excluded)
         gain = result.held_out
         self.held_out_gain_ = None if gain is None else gain.value
@@ -316,6 +321,7 @@ class MBCTCalibrator(MBCTParameters):
             "model": self.model_.to_dict(),
             "trace": self.trace_.to_dict(),
             "fidelity": self.fidelity_,
+            "form": self.form_,
             "fingerprint": self.fingerprint_.to_dict(),
             **({} if self.certificate_ is None else {"certificate": _without_intervals(self.certificate_)}),
             "held_out_gain": self.held_out_gain_,
@@ -328,6 +334,7 @@ class MBCTCalibrator(MBCTParameters):
         self.model_ = read_ensemble(state["model"])
         self.trace_ = read_trace(state["trace"])
         self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
+        self.form_ = text(state.get("form", ""), "form")
         self.fingerprint_ = read_fingerprint(state.get("fingerprint"), state.get("bounds"))
         self.certificate_ = read_certificate(state)
         self.held_out_gain_ = _gain(state.get("held_out_gain"))

@@ -57,6 +57,7 @@ class MBCTParameters(Calibrator):
         score_binning: str | None = None,
         min_category_rows: float | None = None,
         model_size: str = "auto",
+        max_rules: int | None = None,
         rank_preservation: str = "free",
         negative_sampling_rate: float = 1.0,
         learning_rate: float | None = None,
@@ -89,6 +90,7 @@ class MBCTParameters(Calibrator):
         self.score_binning = score_binning
         self.min_category_rows = min_category_rows
         self.model_size = model_size
+        self.max_rules = max_rules
         self.rank_preservation = rank_preservation
         self.negative_sampling_rate = negative_sampling_rate
         self.learning_rate = learning_rate
@@ -118,7 +120,7 @@ class MBCTParameters(Calibrator):
     def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
         """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
         blocks = self.block_columns() if blocks is None else blocks
-        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate)  # type: ignore[arg-type]  # it checks the strings
+        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate, self.max_rules)  # type: ignore[arg-type]  # it checks the strings
         options = replace(blocks.options, keep_all=self.features is not None)
         resolved = preset(self.preset, self._overrides())
         return TrainingConfig(resolved, constraints, options, self.alpha, self.threads())

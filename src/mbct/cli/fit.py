@@ -162,7 +162,7 @@ class Fitted:
         if not self.model.trees:
             return "no trees: held-out data show no significant gain, so predictions are returned unchanged"
         pairs = "" if self.reordered is None else f"; {self.reordered:.1%} of row pairs changed rank"
-        size = f"{len(self.model.trees)} trees with {self.model.n_rules:,} rules{pairs}"
+        size = f"{getattr(self.calibrator, 'form_', '')}{pairs}"
         if self.gain is None:
             return size
         error = 1.96 * float(getattr(self.calibrator, "held_out_gain_error_", None) or 0.0)

@@ -15,7 +15,7 @@ from mbct.stats.logodds import log_loss_of_logodds
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DistillationOptions, distill, is_compact, smaller_than
+from mbct.training.distillation import COMPACT, RULES, TABLES, DistillationOptions, distill, is_compact
 from mbct.training.evidence import Gain
 from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
 from mbct.training.monotone_step import monotone_tree
@@ -24,9 +24,13 @@ from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 
 RankPreservation = Literal["free", "within-bin", "preserve"]
-ModelSize = Literal["auto", "full", "compact"]
+ModelSize = Literal["auto", "rules", "compact", "full"]
 
 
+LEAST_RULES = 64
+"""Smallest ``max_rules``: two leaves for each of 32 tables."""
+_MOST_OFFSET_GROUPS = 64
+"""Leaves of an offset that stays beside tables."""
 _SYNTHETIC_SHARE, _MOST_SYNTHETIC = 3, 400_000
 """Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks, and at most."""
 
@@ -37,11 +41,13 @@ class Constraints:
 
     ``rank_preservation``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or
     "preserve" (all rows do). ``negative_sampling_rate``: share of the negatives that the data still hold.
+    ``max_rules``: leaves of all trees together, at most.
     """
 
     model_size: ModelSize = "auto"
     rank_preservation: RankPreservation = "free"
     negative_sampling_rate: float = 1.0
+    max_rules: int | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (("model_size", get_args(ModelSize)), ("rank_preservation", get_args(RankPreservation))):
@@ -52,18 +58,27 @@ class Constraints:
                 f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: "
                 "the share of negatives kept"
             )
+        if self.max_rules is not None and self.max_rules < LEAST_RULES:
+            raise ParameterError(f"max_rules={self.max_rules!r} must be at least {LEAST_RULES}")
 
 
 @dataclass(frozen=True)
-class TrainedTrees:
-    """The trees, how they were grown, and the share of the full ensemble's correction that they keep.
+class ShippedTrees:
+    """The trees of the model, the share of the full ensemble's correction that they keep, and that in words."""
+
+    trees: tuple[CalibrationTree, ...]
+    fidelity: float
+    form: str
+
+
+@dataclass(frozen=True)
+class TrainedTrees(ShippedTrees):
+    """What is shipped, and how it was grown.
 
     ``held_out`` and ``excluded``: see :class:`~mbct.training.fold_mean.CrossFittedModel`.
     """
 
-    trees: tuple[CalibrationTree, ...]
     trace: FitTrace
-    fidelity: float
     held_out: Gain
     excluded: tuple[int, ...] = ()
 
@@ -82,9 +97,7 @@ def train_default(
     cells = cells.per(duplicates.per_row)
     shift = _sampling_shift(cells, constraints.negative_sampling_rate)
     start = cells.moved(shift) if shift else cells
-    trainer = _Trainer(
-        ordered, options, constraints.model_size, n_threads, advance, not duplicates.uniform, block_options
-    )
+    trainer = _Trainer(ordered, options, constraints, n_threads, advance, not duplicates.uniform, block_options)
     if constraints.rank_preservation == "free":
         trained = trainer.train(start, range(len(ordered)))
     else:
@@ -99,7 +112,7 @@ class _Trainer:
 
     ordered: tuple[bool, ...]
     options: BoostingOptions
-    model_size: ModelSize
+    constraints: Constraints
     n_threads: int
     advance: Callable[[int], None]
     atomic: bool
@@ -118,61 +131,82 @@ class _Trainer:
             atomic=self.atomic,
             block_options=self.block_options,
         )
-        size = "full" if self.model_size == "auto" and not self.options.distilled else self.model_size
+        constraints = self.constraints
+        if constraints.model_size == "auto" and not self.options.distilled:
+            constraints = replace(constraints, model_size="full")
         if self.block_options is None or not self.block_options.keep_all:
             usable = [j for j in usable if j not in model.excluded]
-        trees, fidelity = distill_ensemble(model, cells, self.ordered, size, advance, usable, spare_trees)
-        return TrainedTrees(trees, model.trace, fidelity, model.held_out, model.excluded)
+        shipped = distill_ensemble(model, cells, self.ordered, constraints, advance, usable, spare_trees)
+        return TrainedTrees(shipped.trees, shipped.fidelity, shipped.form, model.trace, model.held_out, model.excluded)
 
 
 def distill_ensemble(
     model: CrossFittedModel,
     cells: Cells,
     ordered: tuple[bool, ...],
-    model_size: ModelSize,
+    constraints: Constraints,
     advance: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
     spare_trees: int = 0,
-) -> tuple[tuple[CalibrationTree, ...], float]:
-    """The ensemble compressed as ``model_size`` asks, and the share of its correction that is kept.
+) -> ShippedTrees:
+    """The ensemble compressed as ``constraints`` ask, and the share of its correction that is kept.
 
-    Offsets are few trees already and stay as they are; a compact model keeps the strongest of them.
+    Offsets are trees of one split already; the strongest of them stay as they are.
     """
-    options = _distillation(model, model_size, spare_trees)
+    options = _distillation(model, constraints, spare_trees)
+    whole = counted(model.trees)
     if options is None:
-        return model.trees, 1.0
+        return ShippedTrees(model.trees, 1.0, whole if model.trees else "no tree, predictions are left unchanged")
     if cells.block is not None:
         # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.
         wanted = min(_SYNTHETIC_SHARE * len(cells), _MOST_SYNTHETIC)
         options = replace(options, enough_cells=max(options.enough_cells, wanted))
-    kept = model.offsets
-    if model_size == "compact":
-        most = options.stages[-1]
-        kept = strongest(model.offsets, most // 2, options.growth.max_leaves)
-        options = replace(options, stages=(most - len(kept),))
+    kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
+    options = replace(options, stages=tuple(stage - len(kept) for stage in options.stages))
 
     def total_step(codes: CodeMatrix) -> FloatArray:
         return summed_steps(model.trees, codes, cells.n_codes)
 
     distilled = distill(cells, ordered, total_step, options, advance, usable, kept)
+    smaller = counted(distilled.trees, *(("table", "entries") if options.tables else ()))
     if distilled.fidelity >= options.least_fidelity:
-        return distilled.trees, distilled.fidelity
-    return model.trees, 1.0
+        form = f"{smaller}, which keep {distilled.fidelity:.0%} of the correction of {whole}"
+        return ShippedTrees(distilled.trees, distilled.fidelity, form)
+    return ShippedTrees(
+        model.trees, 1.0, f"{whole}, the full ensemble: {smaller} would keep {distilled.fidelity:.0%} of its correction"
+    )
 
 
-def _distillation(model: CrossFittedModel, model_size: ModelSize, spare_trees: int) -> DistillationOptions | None:
+def counted(trees: Sequence[CalibrationTree], name: str = "tree", entries: str = "rules") -> str:
+    """How many trees and leaves there are, in words."""
+    n_leaves = sum(len(tree.leaves) for tree in trees)
+    return f"{len(trees):,} {name}{'s' * (len(trees) != 1)} with {n_leaves:,} {entries}"
+
+
+def _distillation(model: CrossFittedModel, constraints: Constraints, spare_trees: int) -> DistillationOptions | None:
     """How to compress an ensemble; None keeps it as it is."""
-    most = COMPACT.stages[-1] - spare_trees
-    if model_size == "full" or not model.trees:
+    size, most_rules = constraints.model_size, constraints.max_rules
+    n_rules = sum(len(tree.leaves) for tree in model.trees)
+    allowed = most_rules is None or n_rules <= most_rules
+    if not model.trees or (size == "full" and allowed):
         return None
-    if model_size == "compact":
-        return None if is_compact(model.trees, most) else replace(COMPACT, stages=(most,))
-    return None if len(model.grown) <= most else smaller_than(sum(len(tree.leaves) for tree in model.grown))
+    options = {"auto": TABLES, "rules": RULES, "compact": COMPACT, "full": TABLES}[size]
+    if allowed and is_compact(model.trees, COMPACT.stages[-1] - spare_trees):
+        return None
+    stages = tuple(stage - spare_trees for stage in options.stages)
+    if size == "auto":
+        stages = tuple(stage for stage in stages if stage < len(model.trees)) or stages[:1]
+    options = replace(options, stages=stages)
+    if most_rules is None:
+        return options
+    leaves = max(min(options.growth.max_leaves, most_rules // stages[-1]), 2)
+    growth = options.growth._replace(max_leaves=leaves)
+    return replace(options, growth=growth, least_fidelity=options.least_fidelity if allowed else 0.0)
 
 
 def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:
     """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
-    full = replace(trainer, model_size="full")
+    full = replace(trainer, constraints=replace(trainer.constraints, model_size="full", max_rules=None))
     alone = full.train(cells, (0,))
     first = monotone_tree(cells, alone.trees) if alone.trees else None
     trees = () if first is None else (first,)

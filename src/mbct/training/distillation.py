@@ -1,8 +1,8 @@
-"""Distillation: a large ensemble compressed into few trees, so that rules, SQL and the cache stay small.
+"""Distillation: a large ensemble compressed into few tables or trees, so that rules, SQL and the cache stay small.
 
-The trees are grown on the ensemble's own probabilities, which carry no label noise, also of synthetic rows where real
-ones are few, and their leaf values are then refitted jointly by Newton passes. Fidelity to the ensemble is measured on
-rows they were not grown on.
+They are grown on the ensemble's own probabilities, which carry no label noise, also of synthetic rows where real ones
+are few, and their leaf values are then refitted jointly by Newton passes. Fidelity to the ensemble is measured on rows
+they were not grown on.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,43 +19,50 @@ from mbct.training.cells import Cells
 from mbct.training.distillation_set import HELD_OUT, make_distillation_set
 from mbct.training.grower import TreeOptions, grow_tree
 from mbct.training.leaf_values import move, newton_sums, terminal_nodes, with_sums
+from mbct.training.tables import TableGrowth
 from mbct.validation import FloatArray
 
-_OPTIMISM = 0.8
-"""What is missing may turn out so much less than extrapolated."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
 _PASSES_TO_EVALUATE = 3
 """Newton passes after which a new tree is evaluated."""
 _ROUNDING = 1e-9
 """Relative improvement that a replaced tree must bring, so that rounding cannot choose."""
+_REFIT_EVERY, _PASSES_IN_GROWTH = 4, 2
+"""Trees after which all leaf values are refitted while more are to come, and Newton passes of that."""
 _WORTH_ANOTHER = 0.99
 """Another cycle through the trees is worth its time where the last one left less than this share of the divergence."""
 
 
 DISTILLED_GROWTH = TreeOptions(max_leaves=32, parent_shrinkage=2.0, min_curvature=3.0, rate=0.5, cross_fitted=False)
+TABLE_GROWTH = DISTILLED_GROWTH._replace(max_leaves=2048, free_values=20)
 
 
 @dataclass(frozen=True)
 class DistillationOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
-    ``least_fidelity``: below it at the last stage the full ensemble is kept, and stages are skipped where that is
-    extrapolated. ``cycles``: how often at most each tree is grown anew beside all the others. Below ``enough_cells``
-    there are synthetic rows beside the real ones.
+    ``least_fidelity``: below it at the last stage the full ensemble is kept. ``tables``: each tree is over at most
+    three features, with many leaves. ``cycles``: how often at most each tree is grown anew beside all the others. Below
+    ``enough_cells`` there are synthetic rows beside the real ones.
     """
 
-    stages: tuple[int, ...] = (8, 16, 32, 64, 96)
-    fidelity: float = 0.985
-    least_fidelity: float = 0.97
+    stages: tuple[int, ...] = (8, 16, 32)
+    fidelity: float = 0.97
+    least_fidelity: float = 0.95
     passes: int = 6
     cycles: int = 0
     ridge: float = 1.0
     most_cells: int = 400_000
     enough_cells: int = 100_000
-    growth: TreeOptions = DISTILLED_GROWTH
+    growth: TreeOptions = TABLE_GROWTH
+    tables: bool = True
 
 
+TABLES = DistillationOptions()
+"""As many tables as the ensemble's correction takes, where they keep it."""
+RULES = replace(TABLES, stages=(4, 8, 16), fidelity=0.99, least_fidelity=0.0)
+"""At most 16 tables, whatever they keep."""
 COMPACT = DistillationOptions(
     stages=(8,),
     least_fidelity=0.0,
@@ -64,15 +71,9 @@ COMPACT = DistillationOptions(
     ridge=0.2,
     enough_cells=200_000,
     growth=DISTILLED_GROWTH._replace(rate=0.3, parent_shrinkage=0.2, min_curvature=1.0),
+    tables=False,
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
-
-
-def smaller_than(n_rules: int) -> DistillationOptions | None:
-    """Options whose every stage has fewer rules than the ensemble; None where it is small already."""
-    leaves = DISTILLED_GROWTH.max_leaves
-    stages = tuple(stage for stage in DistillationOptions.stages if stage * leaves < n_rules)
-    return replace(DistillationOptions(), stages=stages) if stages else None
 
 
 def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
@@ -110,23 +111,23 @@ def distill(
         while len(student.trees) < stage:
             student.grow()
             on_tree(1)
+            if options.tables and len(student.trees) % _REFIT_EVERY == 0:
+                student.refit(_PASSES_IN_GROWTH)
         student.refit(options.passes)
         if options.cycles:
             student.improve(on_tree)
         reached.append(_fidelity(rows, student.log_odds))
-        if reached[-1] >= options.fidelity or _extrapolated(reached, options) < options.least_fidelity:
+        if reached[-1] >= options.fidelity or _out_of_reach(reached, options):
             break
     return DistilledTrees(tuple(with_sums(cells, (*kept, *student.trees))), reached[-1])
 
 
-def _extrapolated(reached: list[float], options: DistillationOptions) -> float:
-    """Fidelity expected at the last stage: what is missing falls no faster than lately with every doubling."""
+def _out_of_reach(reached: list[float], options: DistillationOptions) -> bool:
+    """Whether the last stage cannot keep enough: every further one would have to close as much as the last one did."""
     if len(reached) < 2:
-        return 1.0
-    before, now, last = (options.stages[i] for i in (len(reached) - 2, len(reached) - 1, -1))
-    missing, missed_before = 1.0 - reached[-1], 1.0 - reached[-2]
-    rate = np.log(missing / missed_before) / np.log(now / before)
-    return 1.0 - _OPTIMISM * missing * float((last / now) ** min(rate, 0.0))
+        return False
+    left = len(options.stages) - len(reached)
+    return reached[-1] + left * max(reached[-1] - reached[-2], 0.0) < options.least_fidelity
 
 
 class _Student:
@@ -137,6 +138,7 @@ class _Student:
         self.train_rows = rows.train_rows(HELD_OUT)
         self.log_odds = log_odds
         self.options = options
+        self.tables = TableGrowth(rows, self.train_rows) if options.tables else None
         self.trees: list[CalibrationTree] = []
         self.nodes: list[IntArray] = []
 
@@ -186,14 +188,17 @@ class _Student:
         return _divergence(self.rows, self.train_rows, self.log_odds)
 
     def _grown(self, options: TreeOptions) -> CalibrationTree:
-        rows = self.rows
+        classed = None
+        rows, features = self.rows, self.rows.usable
+        if self.tables is not None:
+            classed, chosen = self.tables.next_table(self.log_odds)
+            rows, features = classed.rows, np.array(chosen, dtype=np.int64)
         gradient = np.zeros((len(self.log_odds), 4), dtype=np.float32)
-        grown = grow_tree(
-            rows, self.train_rows, rows.usable, self.log_odds, rows.label, gradient, options, np.uint64(0)
-        )
+        grown = grow_tree(rows, self.train_rows, features, self.log_odds, rows.label, gradient, options, np.uint64(0))
         empty = np.zeros(len(grown.feature))
         step = rounded(grown.step * options.rate)
-        return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
+        tree = CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
+        return tree if classed is None else classed.expanded(tree)
 
     def _refit_tree(self, number: int) -> None:
         """One Newton step on all of a tree's leaf values at once; the rows' log-odds follow."""

@@ -15,7 +15,7 @@ from mbct.training.binned_rows import duplicates_in, split_cells
 from mbct.training.blocks import BlockOptions
 from mbct.training.boosting import best_ensembles
 from mbct.training.cells import Cells
-from mbct.training.default import Constraints, train_default
+from mbct.training.default import Constraints, counted, train_default
 from mbct.training.evidence import Gain, held_out_gain
 from mbct.training.options import BoostingOptions, Preset
 from mbct.training.paper.histogram import COUNT, LABEL, PRED
@@ -41,15 +41,17 @@ class TrainingConfig:
 class TrainingResult:
     """The frozen model, how it was grown, by what its rows are known again, and what was measured on the way.
 
-    ``fidelity``: share of the full ensemble's correction that the model keeps. ``held_out``: the gain on held-out rows;
-    None for the paper's trees, which hold out nothing. ``excluded``: features left out because they identify the time.
-    ``reorder_rate``: share of row pairs that change rank; None where the rows stayed in their engine.
+    ``fidelity``: share of the full ensemble's correction that the model keeps. ``form``: the model's size in words.
+    ``held_out``: the gain on held-out rows; None for the paper's trees, which hold out nothing. ``excluded``: features
+    left out because they identify the time. ``reorder_rate``: share of row pairs that change rank; None where the rows
+    stayed in their engine.
     """
 
     model: CalibrationEnsemble
     trace: FitTrace
     rows: RowFingerprint
     fidelity: float = 1.0
+    form: str = ""
     held_out: Gain | None = None
     excluded: tuple[str, ...] = ()
     reorder_rate: float | None = None
@@ -101,7 +103,7 @@ def _train_default(
     model = empty.with_trees(trained.trees)
     rows = fingerprint_of(cells.codes, cells.sums)
     excluded = tuple(bins.names[j] for j in trained.excluded)
-    return TrainingResult(model, trained.trace, rows, trained.fidelity, trained.held_out, excluded)
+    return TrainingResult(model, trained.trace, rows, trained.fidelity, trained.form, trained.held_out, excluded)
 
 
 def _paper_result(
@@ -110,7 +112,7 @@ def _paper_result(
     """With the sums of the first tree's root as fingerprint: rows that stay in their engine give no more."""
     first = model.trees[0] if model.trees else None
     sums = total() if first is None else np.array([getattr(first, name)[0] for name in NODE_SUMS])
-    return TrainingResult(model, trace, fingerprint_of_sums(sums, rate))
+    return TrainingResult(model, trace, fingerprint_of_sums(sums, rate), form=counted(model.trees))
 
 
 def _total(source: LevelSource, n_codes: int) -> FloatArray:

@@ -40,10 +40,7 @@ def render_origin(scored: Scored, command: str | None) -> Section:
     facts.append(("method", text(scored.calibrator.method)))
     facts.append(("settings", f"<code>{text(', '.join(f'{k}={v!r}' for k, v in settings.items()))}</code>"))
     if scored.model is not None:
-        size = f"{len(scored.model.trees):,} trees, {scored.model.n_rules:,} rules, link {scored.model.link}"
-        kept = float(getattr(scored.calibrator, "fidelity_", 1.0))
-        kept_share = f"; keeps {kept:.1%} of the correction of the full ensemble" if kept < 1.0 else ""
-        facts.append(("model", text(size + kept_share)))
+        facts.append(("model", text(f"{getattr(scored.calibrator, 'form_', '')}; link {scored.model.link}")))
         facts.append(("features", text(", ".join(scored.model.bins.names))))
     facts.append(("versions", text(f"mbct {__version__}, Python {platform.python_version()}, {_versions()}")))
     body = '<dl class="facts-list">' + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in facts) + "</dl>"

@@ -1,0 +1,92 @@
+"""Tables: features that act together are chosen, classes bound the size, and a tree on classes is one on codes."""
+
+import numpy as np
+import pytest
+
+from mbct.model.bins import code_offsets
+from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows
+from mbct.training.grower import grow_tree
+from mbct.training.leaf_values import frozen_tree
+from mbct.training.tables import TableGrowth, _equal_weight, _frequent_apart
+
+N_CODES = (102, 302, 12, 6)
+
+
+def rows(step_of, n_rows=40_000):
+    """Rows of four features, two numbers and two categories; the last two codes of each are missing and unseen."""
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, n - 2, n_rows) for n in N_CODES]).astype(np.uint16)
+    start = rng.normal(-1.0, 0.5, n_rows)
+    return BinnedRows(
+        codes,
+        start,
+        np.ones(n_rows),
+        sigmoid(start + step_of(codes)),
+        (np.arange(n_rows) % 5 == 4).astype(np.uint8),
+        code_offsets(N_CODES),
+        np.array([True, False, True, False]),
+        np.arange(4),
+    )
+
+
+def interaction(codes):
+    return np.where((codes[:, 2] < 5) == (codes[:, 3] < 2), 0.5, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("step_of", "chosen"),
+    [(lambda codes: 0.01 * codes[:, 0], 0), (interaction, (2, 3)), (lambda c: np.where(c[:, 1] % 2, 0.5, -0.5), 1)],
+)
+def test_the_features_that_explain_most_are_chosen(step_of, chosen):
+    distilled = rows(step_of)
+    growth = TableGrowth(distilled, distilled.train_rows(1))
+    _, features = growth.next_table(distilled.log_odds)
+    assert set(np.atleast_1d(chosen)) <= set(features)
+    assert len(features) <= 3
+
+
+def test_an_interaction_is_chosen_though_no_feature_gains_alone():
+    distilled = rows(interaction)
+    _, features = TableGrowth(distilled, distilled.train_rows(1)).next_table(distilled.log_odds)
+    assert {2, 3} <= set(features)
+
+
+def test_a_tree_on_classes_says_the_same_on_codes():
+    distilled = rows(lambda codes: 0.01 * codes[:, 0] + np.where(codes[:, 1] % 3, 0.3, -0.3))
+    growth = TableGrowth(distilled, distilled.train_rows(1))
+    classed, features = growth.next_table(distilled.log_odds)
+    gradient = np.zeros((len(distilled.weight), 4), dtype=np.float32)
+    from mbct.training.distillation import TABLE_GROWTH
+
+    grown = grow_tree(
+        classed.rows,
+        distilled.train_rows(1),
+        np.array(features),
+        distilled.log_odds,
+        distilled.label,
+        gradient,
+        TABLE_GROWTH,
+        np.uint64(0),
+    )
+    on_classes = frozen_tree(grown, grown.step, np.zeros((len(grown.feature), 3)))
+    on_codes = classed.expanded(on_classes)
+    assert on_codes.n_nodes > 100
+    np.testing.assert_array_equal(on_classes.apply(classed.rows.codes), on_codes.apply(distilled.codes))
+
+
+def test_classes_of_numbers_are_neighbours_of_equal_weight():
+    own = _equal_weight(np.ones(100), 24)
+    assert own.max() == 23
+    assert np.all(np.diff(own) >= 0)
+    assert np.bincount(own).max() <= 5
+    np.testing.assert_array_equal(_equal_weight(np.ones(5), 24), np.arange(5))
+
+
+def test_frequent_values_stay_apart_and_others_join_their_like():
+    weight = np.arange(300, 0, -1.0)
+    mean = np.where(np.arange(300) % 2, 1.0, -1.0)
+    own = _frequent_apart(weight, mean, 64)
+    assert own.max() == 63
+    assert len(np.unique(own[:48])) == 48
+    assert len(np.intersect1d(own[48::2], own[49::2])) <= 1
