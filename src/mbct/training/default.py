@@ -15,7 +15,7 @@ from mbct.stats.logodds import log_loss_of_logodds
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, RULES, TABLES, DistillationOptions, distill, is_compact
+from mbct.training.distillation import COMPACT, RULES, TABLES, DistillationOptions, distill, is_small
 from mbct.training.evidence import Gain
 from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
 from mbct.training.monotone_step import monotone_tree
@@ -191,11 +191,12 @@ def _distillation(model: CrossFittedModel, constraints: Constraints, spare_trees
     if not model.trees or (size == "full" and allowed):
         return None
     options = {"auto": TABLES, "rules": RULES, "compact": COMPACT, "full": TABLES}[size]
-    if allowed and is_compact(model.trees, COMPACT.stages[-1] - spare_trees):
+    enough = TABLES if size == "auto" else COMPACT
+    if allowed and is_small(model.trees, enough.stages[-1] - spare_trees):
         return None
     stages = tuple(stage - spare_trees for stage in options.stages)
     if size == "auto":
-        stages = tuple(stage for stage in stages if stage < len(model.trees)) or stages[:1]
+        stages = tuple(stage for stage in stages if 2 * stage <= len(model.trees)) or stages[:1]
     options = replace(options, stages=stages)
     if most_rules is None:
         return options

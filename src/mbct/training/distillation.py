@@ -76,7 +76,7 @@ COMPACT = DistillationOptions(
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 
 
-def is_compact(trees: Sequence[CalibrationTree], most: int) -> bool:
+def is_small(trees: Sequence[CalibrationTree], most: int) -> bool:
     """Whether there are at most so many trees, with no more leaves than so many distilled ones."""
     return len(trees) <= most and sum(len(tree.leaves) for tree in trees) <= most * DISTILLED_GROWTH.max_leaves
 
