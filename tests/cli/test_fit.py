@@ -230,6 +230,6 @@ def test_fit_says_what_it_did(folder: Path, tmp_path: Path):
     assert re.fullmatch(
         r"held-out log loss falls by 0\.\d+ \(95 % interval \S+ to \S+\); \d+ trees .*% of row pairs changed rank", gain
     )
-    assert more[-1].startswith("largest corrections: device = mobile raised by ")
+    assert more[-1].startswith("largest corrections: device mobile raised by ")
     assert more[-1].count("raised by") + more[-1].count("lowered by") == 3
     assert written == "wrote model.json"
