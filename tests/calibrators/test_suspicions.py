@@ -88,6 +88,25 @@ def test_too_few_rows_are_counted(function):
     assert message == "too few rows to tell: 20, 8 positives; add rows before you trust a calibration"
 
 
+@pytest.mark.parametrize("make", ["polars", "parquet"])
+@pytest.mark.parametrize("preset", ["default", "paper"])
+def test_rows_that_stay_in_their_engine_are_looked_at_too(make, preset, tmp_path):
+    frame, y = claims()
+    cases = {
+        "suspected leak: amount": frame.assign(y=y),
+        "the prediction ranks the labels the wrong way round": frame[["p"]].assign(p=1.0 - frame["p"], y=y),
+        "every score is 0 or 1": frame[["age"]].assign(p=np.where(y == 1, np.arange(len(y)) % 4 > 0, 0.0), y=y),
+        "too few rows to tell: 20, 8 positives": frame[["p", "age"]][:20].assign(y=[1] * 8 + [0] * 12),
+    }
+    for said, rows in cases.items():
+        pl.from_pandas(rows).write_parquet(tmp_path / "rows.parquet")
+        data = pl.from_pandas(rows).lazy() if make == "polars" else str(tmp_path / "rows.parquet")
+        with pytest.warns(MBCTWarning) as caught:
+            MBCTCalibrator("p", preset=preset, max_trees=2).fit(data, "y")
+        assert [str(each.message).startswith(said) for each in caught] == [True]
+        assert caught[0].filename == __file__
+
+
 def orders(n=600, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.uniform(0.1, 0.9, n)

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from mbct.calibrators.suspicions import describe_unfit, unfit_in_engine, warn
+from mbct.calibrators.inputs import training_data
+from mbct.calibrators.suspicions import MOST_ROWS, describe_unfit, suspicions, unfit_in_engine, warn
 from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns
 from mbct.data.rows import require
@@ -64,10 +65,19 @@ def fit_source(
         ) as prepared,
         progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance,
     ):
+        warn(_suspicions(source, score, y, sample_weight, names), stacklevel=3)
         if isinstance(prepared.rows, Cells):
             return train_cells(prepared.rows, prepared.bins, config, advance), columns
         result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
         return result, columns
+
+
+def _suspicions(source: LazySource, score: str, label: str, weight: str | None, features: list[str]) -> list[str]:
+    """What looks wrong about the first rows, which are brought into memory for it."""
+    wanted = [score, label, *features, *([] if weight is None else [weight])]
+    first = source.engine.collect(source.frame.select(wanted).head(MOST_ROWS))
+    data = training_data(first.to_native(), label, weight, None, score, one_class=True)
+    return list(suspicions(data, features, whole=data.columns.n_rows < MOST_ROWS))
 
 
 def check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:

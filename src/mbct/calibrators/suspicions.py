@@ -20,7 +20,7 @@ from mbct.validation import FloatArray
 
 _FEWEST = 10  # Rows of the rarer class below which nothing can be told
 _WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
-_MOST_ROWS = 200_000  # Rows that are looked at
+MOST_ROWS = 200_000  # Rows that are looked at
 _ROWS = " rows"
 _FEWEST_SCORED = 20  # Rows to score below which unseen values are no sign of another spelling
 _TEXTS_READ = 1_000  # Distinct texts that are tried as dates
@@ -64,8 +64,11 @@ def describe_unfit(unfit: dict[str, str], *, kept: bool, advice: str | None = No
     return ["; ".join(lines)] if lines else []
 
 
-def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
-    """What looks wrong about rows to fit on: leaks, decisions instead of scores, swapped labels, too few rows."""
+def suspicions(data: TrainingData, features: Sequence[str], *, whole: bool = True) -> Iterator[str]:
+    """What looks wrong about rows to fit on: leaks, decisions instead of scores, swapped labels, too few rows.
+
+    Where they are not the ``whole``, there may be more of them.
+    """
     rows = _drawn(len(data.y_true))
     y_true, y_prob, weight = data.y_true[rows], data.y_prob[rows], data.weight[rows]
     chosen = data.columns.only(features).take(rows)
@@ -82,7 +85,7 @@ def suspicions(data: TrainingData, features: Sequence[str]) -> Iterator[str]:
         )
     positives = int(np.sum(data.y_true[data.weight > 0]))
     n_rows = int(np.sum(data.weight > 0))
-    if min(positives, n_rows - positives) < _FEWEST:
+    if whole and min(positives, n_rows - positives) < _FEWEST:
         yield f"too few rows to tell: {n_rows:,}, {positives:,} positives; add rows before you trust a calibration"
 
 
@@ -133,6 +136,6 @@ def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray
 
 
 def _drawn(n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    if n_rows <= _MOST_ROWS:
+    if n_rows <= MOST_ROWS:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).permutation(n_rows)[:_MOST_ROWS])
+    return np.sort(np.random.default_rng(0).permutation(n_rows)[:MOST_ROWS])
