@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from attack_forgetting import attack_forgetting
 from attack_kills import attack_disk, attack_journal, attack_redis, attack_refresh, attack_registry, attack_store
+from attack_online import attack_history, attack_online
 from attack_service import attack_bodies, attack_names, attack_swaps
 from mbct.store.cell_file import from_parquet, to_parquet
 from store_writers import BINS, batch_of
@@ -27,13 +28,15 @@ ATTACKS = {
     "refresh": (attack_refresh, 250),
     "registry": (attack_registry, 125),
     "redis": (attack_redis, 125),
+    "online": (attack_online, 100),
+    "history": (attack_history, 100),
     "disk": (attack_disk, 300),
     "names": (attack_names, 5_000),
     "bodies": (attack_bodies, 200_000),
     "swaps": (attack_swaps, 100),
     "forgetting": (attack_forgetting, 10_000_000),
 }
-"""Each attack and how often it strikes: 1,000 kills in all."""
+"""Each attack and how often it strikes: 1,200 kills in all."""
 
 
 def main() -> int:

@@ -30,6 +30,8 @@ def attack(monkeypatch):
         ("refresh", 8),
         ("registry", 16),
         ("redis", 16),
+        ("online", 8),
+        ("history", 8),
         ("disk", 20),
         ("names", 300),
         ("bodies", 2_000),
