@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from mbct.evaluation.metrics.binned import mce as mce
     from mbct.evaluation.metrics.binned import pce as pce
     from mbct.evaluation.metrics.binned import pud as pud
+    from mbct.evaluation.metrics.curve import ici as ici
+    from mbct.evaluation.metrics.curve import net_benefit as net_benefit
+    from mbct.evaluation.metrics.curve import variational_error as variational_error
     from mbct.evaluation.metrics.evaluation import evaluate as evaluate
     from mbct.evaluation.metrics.fields import cal_n as cal_n
     from mbct.evaluation.metrics.fields import field_ece as field_ece
@@ -69,11 +72,13 @@ __getattr__, __dir__, __all__ = lazy_names(
         "field_rce": "mbct.evaluation.metrics.fields",
         "grouped_auc": "mbct.evaluation.metrics.scores",
         "is_well_calibrated": "mbct.evaluation.metrics.known_truth",
+        "ici": "mbct.evaluation.metrics.curve",
         "log_loss": "mbct.evaluation.metrics.scores",
         "mce": "mbct.evaluation.metrics.binned",
         "multi_field": "mbct.evaluation.metrics.fields",
         "multicalibration_error": "mbct.evaluation.metrics.multicalibration",
         "mvce": "mbct.evaluation.metrics.multi_view",
+        "net_benefit": "mbct.evaluation.metrics.curve",
         "normalised_entropy": "mbct.evaluation.metrics.scores",
         "pce": "mbct.evaluation.metrics.binned",
         "pcoc": "mbct.evaluation.metrics.fields",
@@ -81,5 +86,6 @@ __getattr__, __dir__, __all__ = lazy_names(
         "smooth_ece": "mbct.evaluation.metrics.unbinned",
         "sud": "mbct.evaluation.metrics.known_truth",
         "tce": "mbct.evaluation.metrics.unbinned",
+        "variational_error": "mbct.evaluation.metrics.curve",
     },
 )

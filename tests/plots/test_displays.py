@@ -18,6 +18,7 @@ from mbct.calibrators.score_only.logistic import PlattCalibrator
 from mbct.errors import ParameterError
 from mbct.plots import (
     BinsDisplay,
+    DecisionCurveDisplay,
     FieldBiasDisplay,
     FitTraceDisplay,
     PUDDisplay,
@@ -51,6 +52,16 @@ def test_reliability_draws_its_curves(calibrator: MBCTCalibrator) -> None:
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["before", "after"]
     assert display.histogram_ax_ is not None
     display.figure_.canvas.draw()
+
+
+def test_the_decision_curve_draws_before_after_and_all_rows(calibrator: MBCTCalibrator) -> None:
+    display = DecisionCurveDisplay.from_estimator(calibrator, DATA.frame, "y")
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["all rows", "before", "after"]
+    np.testing.assert_allclose(display.ax_.lines[2].get_ydata(), display.curves[0].net_benefit)
+    alone = DecisionCurveDisplay.from_predictions(DATA.y, DATA.p, thresholds=[0.1, 0.2])
+    assert len(alone.curves) == 1
+    alone.figure_.canvas.draw()
 
 
 def test_reliability_uses_the_axes_given() -> None:

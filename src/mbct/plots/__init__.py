@@ -10,6 +10,7 @@ from mbct.lazy import lazy_names
 
 if TYPE_CHECKING:
     from mbct.plots.bins import BinsDisplay as BinsDisplay
+    from mbct.plots.decision_curve import DecisionCurveDisplay as DecisionCurveDisplay
     from mbct.plots.field_bias import FieldBiasDisplay as FieldBiasDisplay
     from mbct.plots.fit_trace import FitTraceDisplay as FitTraceDisplay
     from mbct.plots.pud import PUDDisplay as PUDDisplay
@@ -21,6 +22,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     {
         "BinsDisplay": "mbct.plots.bins",
+        "DecisionCurveDisplay": "mbct.plots.decision_curve",
         "FieldBiasDisplay": "mbct.plots.field_bias",
         "FitTraceDisplay": "mbct.plots.fit_trace",
         "PUDDisplay": "mbct.plots.pud",

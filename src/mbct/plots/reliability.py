@@ -8,13 +8,15 @@ import numpy as np
 
 from mbct.errors import ParameterError
 from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
-from mbct.evaluation.diagnostics.reliability import DEFAULT_BINS, ReliabilityCurve, compute_panels, compute_reliability
+from mbct.evaluation.diagnostics.reliability import ReliabilityCurve, compute_panels, compute_reliability
 from mbct.plots.style import AFTER, BEFORE, MARKERS, NEUTRAL, PALETTE, axes_for, pyplot, tidy
 from mbct.validation import as_probabilities
 
+_MOST_MARKED = 30
+
 
 class ReliabilityDisplay:
-    """Label rate against mean prediction over bins of equal mass; right predictions lie on the diagonal.
+    """Label rate against prediction, by isotonic regression (CORP) or over bins; right predictions lie on the diagonal.
 
     Parameters
     ----------
@@ -37,7 +39,7 @@ class ReliabilityDisplay:
         y_true: Any,
         y_prob: Any,
         *,
-        n_bins: int = DEFAULT_BINS,
+        n_bins: int | None = None,
         confidence: float = 0.95,
         sample_weight: Any = None,
         ax: Any = None,
@@ -51,8 +53,8 @@ class ReliabilityDisplay:
             Labels, 0 or 1.
         y_prob : array, or mapping of names to arrays
             Predicted probabilities; a mapping draws several in one diagram.
-        n_bins : int, default=15
-            Number of bins of equal weight.
+        n_bins : int or None, default=None
+            Number of bins of equal weight; None draws the isotonic fit (CORP), which has no bins to choose.
         confidence : float, default=0.95
             Level of the intervals.
         sample_weight : array, number or None, default=None
@@ -73,7 +75,7 @@ class ReliabilityDisplay:
         X: Any,
         y: Any,
         *,
-        n_bins: int = DEFAULT_BINS,
+        n_bins: int | None = None,
         confidence: float = 0.95,
         sample_weight: Any = None,
         y_prob: Any = None,
@@ -128,7 +130,8 @@ class ReliabilityDisplay:
             curve.mean_prediction,
             curve.label_rate,
             color=colour,
-            marker=MARKERS[number % len(MARKERS)],
+            # The ends of many blocks would be a string of beads.
+            marker=MARKERS[number % len(MARKERS)] if len(curve.label_rate) <= _MOST_MARKED else None,
             markersize=5,
             linewidth=1.8,
             label=curve.name or None,
@@ -150,7 +153,7 @@ class ReliabilityDisplay:
 
 
 def _curves(
-    y_true: Any, named: Mapping[str, Any], n_bins: int, confidence: float, sample_weight: Any
+    y_true: Any, named: Mapping[str, Any], n_bins: int | None, confidence: float, sample_weight: Any
 ) -> tuple[ReliabilityCurve, ...]:
     """One curve for each column; the histograms share their bars."""
     reach = max(float(as_probabilities(column).max()) for column in named.values())
@@ -196,7 +199,7 @@ class SegmentReliabilityDisplay:
         y_prob: Any,
         *,
         by: Any,
-        n_bins: int = 8,
+        n_bins: int | None = None,
         max_panels: int = 6,
         confidence: float = 0.95,
         sample_weight: Any = None,
@@ -210,8 +213,8 @@ class SegmentReliabilityDisplay:
             Labels, predictions (by name, if there are several), weights, and the level of the intervals.
         by : array
             Column whose values are the segments.
-        n_bins, max_panels : int, default=8 and 6
-            Bins of equal weight in each panel, and segments that are drawn, largest first.
+        n_bins, max_panels : int or None, default=None, and int, default=6
+            Bins of equal weight in each panel (None: isotonic), and segments that are drawn, largest first.
         axes : array of matplotlib Axes or None, default=None
             At least as many as panels; None makes a new figure.
         """
@@ -226,7 +229,7 @@ class SegmentReliabilityDisplay:
         y: Any,
         *,
         by: str,
-        n_bins: int = 8,
+        n_bins: int | None = None,
         max_panels: int = 6,
         confidence: float = 0.95,
         sample_weight: Any = None,
@@ -278,7 +281,7 @@ class SegmentReliabilityDisplay:
 
 
 def _panels(
-    y_true: Any, named: Mapping[str, Any], by: Any, n_bins: int, most: int, confidence: float, sample_weight: Any
+    y_true: Any, named: Mapping[str, Any], by: Any, n_bins: int | None, most: int, confidence: float, sample_weight: Any
 ) -> dict[str, tuple[ReliabilityCurve, ...]]:
     """The curves of each column, one a segment."""
     options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight, "max_panels": most}

@@ -54,7 +54,7 @@ def brier_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) ->
 
 @dataclass(frozen=True)
 class Decomposition:
-    """Brier = miscalibration − discrimination + uncertainty, exactly."""
+    """Score = miscalibration − discrimination + uncertainty, exactly."""
 
     miscalibration: float
     discrimination: float
@@ -68,15 +68,35 @@ def brier_decomposition(atoms: Bins) -> Decomposition:
     uncertainty = S(r) = r(1 − r).
     """
     total = float(atoms.count.sum())
-    start = pooled_blocks(atoms.count, atoms.label)
-    size, label = np.add.reduceat(atoms.count, start), np.add.reduceat(atoms.label, start)
-    fit = np.repeat(label / size, np.diff(np.append(start, len(atoms))))
+    fit = isotonic_rates(atoms)
     prediction = atoms.pred / atoms.count
     rate = float(atoms.label.sum()) / total
     # y² = y, so a score at constant c is c² − 2·c·rate + rate within each atom; the last term cancels.
     miscalibration = np.sum((prediction - fit) * (atoms.count * (prediction + fit) - 2.0 * atoms.label)) / total
     discrimination = np.sum((rate - fit) * (atoms.count * (rate + fit) - 2.0 * atoms.label)) / total
     return Decomposition(float(miscalibration), float(discrimination), rate * (1.0 - rate))
+
+
+def isotonic_rates(atoms: Bins) -> FloatArray:
+    """Isotonic fit of the label on the prediction, at each atom."""
+    start = pooled_blocks(atoms.count, atoms.label)
+    size, label = np.add.reduceat(atoms.count, start), np.add.reduceat(atoms.label, start)
+    return np.repeat(label / size, np.diff(np.append(start, len(atoms))))
+
+
+def log_loss_decomposition(atoms: Bins) -> Decomposition:
+    """Parts of the log loss by isotonic recalibration; predictions are kept 2.2e-16 from 0 and 1.
+
+    >>> log_loss_decomposition(Bins(np.array([2.0, 2.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))).uncertainty
+    0.5623351446188083
+    """
+    rate = float(atoms.label.sum() / atoms.count.sum())
+    fit = isotonic_rates(atoms)
+    # A rate of 0 or 1 costs nothing in the atoms it comes from.
+    recalibrated = -np.sum(xlogy(atoms.label, fit) + xlogy(atoms.count - atoms.label, 1.0 - fit)) / atoms.count.sum()
+    loss = float(np.sum(atoms.count * log_losses(atoms.pred / atoms.count, atoms.label / atoms.count)))
+    loss /= float(atoms.count.sum())
+    return Decomposition(loss - float(recalibrated), entropy(rate) - float(recalibrated), entropy(rate))
 
 
 def auc_of_atoms(atoms: Bins) -> float:

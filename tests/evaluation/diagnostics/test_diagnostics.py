@@ -5,19 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binomtest
+from sklearn.isotonic import IsotonicRegression
 
 from builders import biased_clicks, random_model, random_rows
 from mbct import MBCTCalibrator
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
+from mbct.evaluation.diagnostics.decision_curve import compute_decision_curve
 from mbct.evaluation.diagnostics.field_bias import compute_field_bias, worst_segments
 from mbct.evaluation.diagnostics.reliability import compute_panels, compute_reliability, total_p_values, wilson_interval
 from mbct.evaluation.diagnostics.subgroups import bins_of_equal_mass, compute_subgroups
 from mbct.evaluation.diagnostics.tree_outline import first_grown, outline_tree, replay_growth
 from mbct.evaluation.diagnostics.views import compute_bins_curves, view_errors
 from mbct.evaluation.metrics.rows import read_rows, read_segments
-from mbct.metrics import ece, field_ece, pcoc
+from mbct.metrics import ece, field_ece, net_benefit, pcoc
 from mbct.stats.scores import log_loss_of_rows
 
 
@@ -59,6 +61,36 @@ def test_bands_hold_the_truth_as_often_as_they_say() -> None:
     held = (curve.lower <= curve.mean_prediction) & (curve.mean_prediction <= curve.upper)
     assert 0.8 < held.mean() <= 1.0
     assert curve.histogram.sum() == pytest.approx(1.0)
+
+
+def test_the_isotonic_curve_is_that_of_scikit_learn_and_its_band_holds_the_truth() -> None:
+    data = biased_clicks(3, 900, calibrated=True)
+    curve = compute_reliability(data.y, data.p, confidence=0.9)
+    fit = IsotonicRegression(y_min=0, y_max=1).fit(data.p, data.y)
+    np.testing.assert_allclose(curve.label_rate, fit.predict(curve.mean_prediction), atol=1e-12)
+    assert np.all(np.diff(curve.label_rate) >= 0)
+    many = biased_clicks(3, 60_000, calibrated=True)
+    band = compute_reliability(many.y, many.p, confidence=0.9)
+    held = (band.lower <= band.mean_prediction) & (band.mean_prediction <= band.upper)
+    assert np.average(held, weights=band.count) > 0.8
+    assert np.all((band.lower <= band.label_rate) & (band.label_rate <= band.upper))
+
+
+def test_a_last_block_of_few_rows_does_not_stretch_the_axes() -> None:
+    p = np.append(np.linspace(0.001, 0.02, 2000), 0.021)
+    y = np.append(np.random.default_rng(0).random(2000) < 0.01, True)
+    curve = compute_reliability(y, p)
+    assert curve.label_rate[-1] == 1.0
+    assert curve.highest < 0.2
+
+
+def test_the_decision_curve_of_all_rows_meets_zero_at_the_label_rate() -> None:
+    data = biased_clicks(2, 3000)
+    rate = data.y.mean()
+    curve = compute_decision_curve(data.y, data.p, thresholds=[0.01, rate])
+    assert curve.act_on_all[1] == pytest.approx(0.0, abs=1e-12)
+    assert curve.net_benefit[0] == pytest.approx(float(net_benefit(data.y, data.p, threshold=0.01)))
+    assert len(compute_decision_curve(data.y, data.p).threshold) == 100
 
 
 def test_panels_are_the_largest_segments() -> None:

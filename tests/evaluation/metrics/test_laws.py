@@ -54,6 +54,8 @@ METRICS = {
     "normalised_entropy": _plain(metrics.normalised_entropy),
     "brier": _plain(metrics.brier),
     "auc": _plain(metrics.auc),
+    "ici": _plain(metrics.ici),
+    "net_benefit": _plain(metrics.net_benefit, threshold=0.3),
     "field_ece": _with_site(metrics.field_ece),
     "field_rce": _with_site(metrics.field_rce),
     "field_rce keep": _with_site(metrics.field_rce, no_positive="keep"),
@@ -61,7 +63,9 @@ METRICS = {
     "multicalibration_error": _with_site(metrics.multicalibration_error, min_rows=1),
     "grouped_auc": _with_site(metrics.grouped_auc),
 }
-UNIT_ERRORS = [name for name in METRICS if name not in ("pud", "pcoc", "cal_n", "log_loss", "normalised_entropy")]
+UNIT_ERRORS = [
+    name for name in METRICS if name not in ("pud", "pcoc", "cal_n", "log_loss", "normalised_entropy", "net_benefit")
+]
 NOT_COPIES = {"multicalibration_error"}  # its σ takes a weight for one row of that weight, as the variance asks
 
 

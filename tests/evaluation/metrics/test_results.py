@@ -9,11 +9,11 @@ import pytest
 
 from mbct.evaluation.metrics.results import (
     BinnedEstimate,
-    BrierEstimate,
     Estimate,
     Interval,
     MultiViewEstimate,
     ScaledEstimate,
+    ScoreEstimate,
 )
 
 INTERVAL = Interval(0.1, 0.3, 0.95, 200)
@@ -55,7 +55,7 @@ def test_prints_what_it_knows():
     )
     assert "1 features view)" in str(MultiViewEstimate(0.2, views="features", n_views=1))
     assert "closed form" in str(MultiViewEstimate(0.2, method="closed-form", n_bins=32))
-    assert "discrimination 0.1" in str(BrierEstimate(0.2, miscalibration=0.05, discrimination=0.1, uncertainty=0.25))
+    assert "discrimination 0.1" in str(ScoreEstimate(0.2, miscalibration=0.05, discrimination=0.1, uncertainty=0.25))
 
 
 def test_scaled_by_sigma():

@@ -91,7 +91,7 @@ def _end_knots(counts: ScoreCounts) -> FloatArray:
     return np.array([z[0], z[-1]]) if z[-1] > z[0] else z[:1]
 
 
-def _mass_knots(counts: ScoreCounts, n_knots: int) -> FloatArray:
+def mass_knots(counts: ScoreCounts, n_knots: int) -> FloatArray:
     """``n_knots`` quantiles of the log-odds from one tail to the other; fewer where they coincide."""
     share = np.linspace(_TAIL, 1.0 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
     cumulative = np.cumsum(counts.total) - 0.5 * counts.total
@@ -127,7 +127,7 @@ class AffineCalibrator(ScoreCalibrator):
     def fit_map(self, counts: ScoreCounts) -> SplineMap:
         """Fit shift and slope."""
         at_least(0, penalty=self.penalty)
-        return fit_spline(counts, _mass_knots(counts, 1), self.penalty)
+        return fit_spline(counts, mass_knots(counts, 1), self.penalty)
 
 
 class QuadraticCalibrator(AffineCalibrator):
@@ -197,7 +197,7 @@ class SplineCalibrator(ScoreCalibrator):
         """Choose the knots on held-out scores, then fit on all."""
         at_least(0, penalty=self.penalty)
         at_least(2, n_folds=self.n_folds)
-        return fit_spline(counts, _mass_knots(counts, self._n_knots(_merged(counts))), self.penalty)
+        return fit_spline(counts, mass_knots(counts, self._n_knots(_merged(counts))), self.penalty)
 
     def _n_knots(self, counts: ScoreCounts) -> int:
         folds = held_out_folds(counts, self.n_folds, self.random_state)
@@ -207,7 +207,7 @@ class SplineCalibrator(ScoreCalibrator):
         for rest, held_out in folds:
             test = counts.take(held_out)
             for i, n_knots in enumerate(_KNOTS):
-                z = fit_spline(rest, _mass_knots(rest, n_knots), self.penalty).log_odds(logit(test.score))
+                z = fit_spline(rest, mass_knots(rest, n_knots), self.penalty).log_odds(logit(test.score))
                 losses[i] += np.sum(test.total * log_loss_of_logodds(z, test.rate))
         return _KNOTS[int(np.argmin(losses))]
 

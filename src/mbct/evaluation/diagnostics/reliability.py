@@ -1,6 +1,6 @@
-"""Closed-form intervals of a label rate, for bins and segments too many to resample."""
+"""Reliability curves, isotonic or of bins, and closed-form intervals of a label rate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,8 @@ from scipy.special import ndtr, ndtri, pdtr, pdtrc
 
 from mbct.errors import ParameterError
 from mbct.evaluation.metrics.rows import Rows, check_count, read_one_column, read_rows
-from mbct.stats.divisions import equal_width, uniform_mass
+from mbct.stats.divisions import Bins, equal_width, pooled_blocks, uniform_mass
+from mbct.stats.scores import isotonic_rates
 from mbct.validation import FloatArray
 
 FEW_EXPECTED = 10.0
@@ -57,13 +58,18 @@ def total_p_values(label: FloatArray, pred: FloatArray, variance: FloatArray, sh
     return np.asarray(np.where(variance * share**2 >= FEW_EXPECTED, normal, poisson), dtype=np.float64)
 
 
-DEFAULT_BINS = 15
 HISTOGRAM_BARS = 40
+_MOST_ATOMS = 1000
+_DRAWS = 200
+_SMALL_BLOCK = 0.005
 
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
-    """Bins by rising prediction: mean prediction, label rate, its interval and weight; beside them a histogram."""
+    """Points by rising prediction: mean prediction, label rate, its interval and weight; beside them a histogram.
+
+    A point is a bin or, of a CORP curve, either end of a block of the isotonic fit, at the block's rate.
+    """
 
     name: str
     mean_prediction: FloatArray
@@ -84,8 +90,10 @@ class ReliabilityCurve:
 
     @property
     def highest(self) -> float:
-        """The largest value to be drawn."""
-        return float(max(self.mean_prediction.max(), self.upper.max()))
+        """The largest value to be drawn: blocks of a few rows at the end, often of rate 1, do not stretch the axes."""
+        large = self.count >= _SMALL_BLOCK * self.n_rows
+        shown = large if large.any() else np.ones(len(large), dtype=np.bool_)
+        return float(max(self.mean_prediction[shown].max(), self.upper[shown].max()))
 
 
 def compute_reliability(
@@ -93,20 +101,22 @@ def compute_reliability(
     y_prob: Any,
     *,
     name: str = "",
-    n_bins: int = DEFAULT_BINS,
+    n_bins: int | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
     reach: float | None = None,
 ) -> ReliabilityCurve:
-    """Label rate of ``n_bins`` bins of equal mass, each with Wilson's interval.
+    """Isotonic label rate over the prediction with a band (CORP), or that of ``n_bins`` bins with Wilson's intervals.
 
+    CORP (Dimitriadis, Gneiting & Jordan 2021) leaves no bins to choose; its area to the diagonal is miscalibration.
     ``reach`` is where the histogram ends; None takes the largest prediction.
 
     >>> curve = compute_reliability([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2)
     >>> curve.mean_prediction.round(2).tolist(), curve.label_rate.tolist()
     ([0.15, 0.75], [0.0, 1.0])
     """
-    check_count("n_bins", n_bins)
+    if n_bins is not None:
+        check_count("n_bins", n_bins)
     return reliability_of_rows(read_rows(y_true, y_prob, sample_weight), name, n_bins, confidence, reach)
 
 
@@ -115,13 +125,14 @@ def compute_panels(
     y_prob: Any,
     by: Any,
     *,
-    n_bins: int = 8,
+    n_bins: int | None = None,
     confidence: float = 0.95,
     sample_weight: Any = None,
     max_panels: int = 6,
 ) -> tuple[ReliabilityCurve, ...]:
     """A curve for each of the largest values of one column, largest first."""
-    check_count("n_bins", n_bins)
+    if n_bins is not None:
+        check_count("n_bins", n_bins)
     check_count("max_panels", max_panels)
     values = read_one_column(by, "by")
     rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
@@ -135,18 +146,47 @@ def compute_panels(
     )
 
 
-def reliability_of_rows(rows: Rows, name: str, n_bins: int, confidence: float, reach: float | None) -> ReliabilityCurve:
+def reliability_of_rows(
+    rows: Rows, name: str, n_bins: int | None, confidence: float, reach: float | None
+) -> ReliabilityCurve:
     """The curve of rows that were checked before."""
-    bins = uniform_mass(rows.atoms, min(n_bins, len(rows)))
-    rate = bins.label / bins.count
-    lower, upper = wilson_interval(rate, bins.count * effective_share(rows.weight), confidence)
+    share = effective_share(rows.weight)
+    if n_bins is None:
+        x, rate, lower, upper, count = _corp(rows.atoms, share, check_confidence(confidence))
+    else:
+        bins = uniform_mass(rows.atoms, min(n_bins, len(rows)))
+        x, rate, count = bins.pred / bins.count, bins.label / bins.count, bins.count
+        lower, upper = wilson_interval(rate, count * share, confidence)
     end = float(rows.y_prob.max()) if reach is None else reach
     end = end if end > 0.0 else 1.0
     bars = equal_width(_stretched(rows, end).atoms, HISTOGRAM_BARS)
     total = float(rows.weight.sum())
-    return ReliabilityCurve(
-        name, bins.pred / bins.count, rate, lower, upper, bins.count, bars.count / total, end, confidence, total
-    )
+    return ReliabilityCurve(name, x, rate, lower, upper, count, bars.count / total, end, confidence, total)
+
+
+def _corp(atoms: Bins, share: float, confidence: float) -> tuple[FloatArray, ...]:
+    """Ends of the blocks of the isotonic fit: prediction, rate, ends of the band, weight of the block.
+
+    The band holds the fits to labels drawn from the fit itself, to which half a row of each class is added in each
+    block, so that blocks of one class have a width too; more than 1,000 predictions are first put into as many bins.
+    """
+    merged = uniform_mass(atoms, _MOST_ATOMS) if len(atoms) > _MOST_ATOMS else atoms
+    start = pooled_blocks(merged.count, merged.label)
+    last = np.append(start[1:], len(merged)) - 1
+    size, label = np.add.reduceat(merged.count, start), np.add.reduceat(merged.label, start)
+    drawn_from = np.repeat((label * share + 0.5) / (size * share + 1.0), last - start + 1)
+    n_rows = np.maximum(np.rint(merged.count * share), 1.0).astype(np.int64)
+    ends = np.unique(np.concatenate([start, last]))
+    rng = np.random.default_rng(0)
+    fits = [
+        isotonic_rates(replace(merged, label=rng.binomial(n_rows, drawn_from) / n_rows * merged.count))[ends]
+        for _ in range(_DRAWS)
+    ]
+    tail = (1.0 - confidence) / 2.0
+    lower, upper = np.quantile(fits, [tail, 1.0 - tail], axis=0)
+    rate = isotonic_rates(merged)[ends]
+    x, weight = (merged.pred / merged.count)[ends], size[np.searchsorted(start, ends, side="right") - 1]
+    return x, rate, np.minimum(lower, rate), np.maximum(upper, rate), weight
 
 
 def _stretched(rows: Rows, end: float) -> Rows:

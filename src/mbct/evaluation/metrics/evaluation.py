@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import ParameterError
+from mbct.evaluation.metrics.curve import net_benefit_at_rate
 from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
 from mbct.evaluation.metrics.multicalibration import ALL_ROWS, multicalibration_error
 from mbct.evaluation.metrics.resampling import IntervalOptions, Resampling, prepare
@@ -54,6 +55,8 @@ METRICS: dict[str, Callable[[Rows], float]] = {
     "brier": lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
     "miscalibration": lambda rows: rows.decomposition.miscalibration,
     "discrimination": lambda rows: rows.decomposition.discrimination,
+    "log_loss_miscalibration": lambda rows: rows.log_loss_parts.miscalibration,
+    "log_loss_discrimination": lambda rows: rows.log_loss_parts.discrimination,
     "auc": lambda rows: auc_of_atoms(rows.atoms),
     "ece": lambda rows: ece_of_bins(rows.default_bins, 1.0),
     "mce": lambda rows: ece_of_bins(rows.default_bins, np.inf),
@@ -63,6 +66,10 @@ METRICS: dict[str, Callable[[Rows], float]] = {
     "mvce": lambda rows: closed_form_of_rows(rows, DEFAULT_BINS, 2.0),
     "cal_n": lambda rows: calibration_n(uniform_mass(rows.atoms, BLOCKS))[0],
     "ecce": lambda rows: cumulative_error(rows.atoms),
+    "ici": lambda rows: rows.curve_distances[0],
+    "e50": lambda rows: rows.curve_distances[1],
+    "e90": lambda rows: rows.curve_distances[2],
+    "net_benefit": net_benefit_at_rate,
 }
 """Columns of the table, each at the defaults of the metric of that name (``mvce``: the closed form)."""
 

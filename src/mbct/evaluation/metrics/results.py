@@ -173,8 +173,8 @@ class MultiViewEstimate(Estimate):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BrierEstimate(Estimate):
-    """Brier score = miscalibration − discrimination + uncertainty."""
+class ScoreEstimate(Estimate):
+    """A proper score = miscalibration − discrimination + uncertainty."""
 
     miscalibration: float = 0.0
     """What isotonic recalibration would gain."""

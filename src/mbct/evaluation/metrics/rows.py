@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
+from mbct.evaluation.metrics.calibration_curve import curve_distances
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
-from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_of_rows
+from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_decomposition, log_loss_of_rows
 from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 
@@ -57,6 +58,16 @@ class Rows:
     def decomposition(self) -> Decomposition:
         """Parts of the Brier score."""
         return brier_decomposition(self.atoms)
+
+    @cached_property
+    def log_loss_parts(self) -> Decomposition:
+        """Parts of the log loss."""
+        return log_loss_decomposition(self.atoms)
+
+    @cached_property
+    def curve_distances(self) -> tuple[float, float, float]:
+        """ICI, E50 and E90."""
+        return curve_distances(self.atoms)
 
     @cached_property
     def default_bins(self) -> Bins:

@@ -7,20 +7,17 @@ import numpy as np
 
 from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
-from mbct.evaluation.metrics.results import BrierEstimate, Estimate
+from mbct.evaluation.metrics.results import Estimate, ScoreEstimate
 from mbct.evaluation.metrics.rows import Rows, read_one_column
-from mbct.stats.scores import (
-    auc_by_group,
-    auc_of_atoms,
-    brier_decomposition,
-    brier_of_rows,
-    log_loss_of_rows,
-    normalised_entropy_of_rows,
-)
+from mbct.stats.scores import auc_by_group, auc_of_atoms, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
 
 
-def log_loss(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
+def log_loss(
+    y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
+) -> ScoreEstimate:
     """Mean −log of the probability given to what happened; predictions are kept 2.2e-16 from 0 and 1.
+
+    Its parts are those of isotonic recalibration, as of :func:`brier`.
 
     Parameters
     ----------
@@ -28,7 +25,12 @@ def log_loss(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resamplin
         Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
+    return how.estimate(
+        rows,
+        lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight),
+        ScoreEstimate,
+        **vars(rows.log_loss_parts),
+    )
 
 
 def normalised_entropy(
@@ -47,7 +49,7 @@ def normalised_entropy(
 
 def brier(
     y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]
-) -> BrierEstimate:
+) -> ScoreEstimate:
     """Mean (p − y)² = miscalibration − discrimination + uncertainty, attributes of the result.
 
     The parts are those of isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021): no bins, and they add up.
@@ -64,15 +66,12 @@ def brier(
     (0.15625, 0.25)
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    parts = brier_decomposition(rows.atoms)
     return how.estimate(
         rows,
         lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
-        BrierEstimate,
+        ScoreEstimate,
         highest=1.0,
-        miscalibration=parts.miscalibration,
-        discrimination=parts.discrimination,
-        uncertainty=parts.uncertainty,
+        **vars(rows.decomposition),
     )
 
 

@@ -12,6 +12,12 @@ SHOWN: tuple[tuple[str, str, int, str], ...] = (
     ("brier", "Brier score", -1, "mean squared error"),
     ("miscalibration", "· miscalibration", -1, "the part of Brier that recalibration could remove"),
     ("discrimination", "· discrimination", 1, "the part of Brier that tells positives from negatives"),
+    (
+        "log_loss_miscalibration",
+        "Log loss · miscalibration",
+        -1,
+        "the part of log loss that recalibration could remove",
+    ),
     ("auc", "AUC", 1, "how well positives are ranked above negatives"),
     ("pcoc", "PCOC", 0, "predicted / observed positives, 1 is right"),
     ("ece", "ECE", -1, "mean gap over 15 bins of equal size"),
@@ -20,6 +26,9 @@ SHOWN: tuple[tuple[str, str, int, str], ...] = (
     ("debiased_ece", "Debiased ECE", -1, "2-norm, less what label noise adds"),
     ("smooth_ece", "Smooth ECE", -1, "kernel instead of bins"),
     ("ecce", "ECCE", -1, "range of the cumulated gap, no bins"),
+    ("ici", "ICI", -1, "mean distance to a smooth calibration curve"),
+    ("e90", "E90", -1, "distance to that curve that nine rows in ten keep below"),
+    ("net_benefit", "Net benefit", 1, "of acting from the label rate on; 0 for acting on all or on none"),
     ("mvce", "MVCE", -1, "the paper's, over all shuffles: mostly noise, see the views"),
     ("cal_n", "Cal-N", -1, "relative gap over 100 blocks"),
 )

@@ -13,28 +13,36 @@ N_BINS = 15
 _AXIS_WIDTH = 52  # Room for the labels of the vertical axes, so that both charts share their left edge
 
 
-def compute(scored: Scored) -> tuple[ReliabilityCurve, ...]:
-    """One curve before and one after, their histograms over the same bars."""
+Curves = tuple[ReliabilityCurve, ...]
+
+
+def compute(scored: Scored) -> tuple[Curves, Curves]:
+    """Isotonic curves before and after, their histograms over the same bars, and curves of bins."""
     reach = float(max(scored.before.y_prob.max(), scored.after.y_prob.max()))
-    sides = zip(STATES, (scored.before, scored.after), strict=True)
-    return tuple(reliability_of_rows(rows, name, N_BINS, 0.95, reach) for name, rows in sides)
+    sides = list(zip(STATES, (scored.before, scored.after), strict=True))
+    isotonic, binned = (
+        tuple(reliability_of_rows(rows, name, n_bins, 0.95, reach) for name, rows in sides) for n_bins in (None, N_BINS)
+    )
+    return isotonic, binned
 
 
-def render(curves: tuple[ReliabilityCurve, ...]) -> Section:
-    """Both charts, one above the other."""
+def render(computed: tuple[Curves, Curves]) -> Section:
+    """Both charts, one above the other, and the gaps of bins beside them."""
+    curves, binned = computed
     highest = min(max(curve.highest for curve in curves) * 1.03, 1.0)
     diagram = figure(
         "reliability",
         _diagram(curves, highest),
-        "Label rate against mean prediction before and after calibration, with 95 % intervals",
+        "Isotonic label rate against prediction before and after calibration, with 95 % bands",
         height=340,
     )
     bars = figure("scores", _histogram(curves, highest), "Histogram of the predictions before and after", height=110)
     lead = (
-        f"Rows are cut into {N_BINS} bins of equal size by prediction. On the dashed line the share of positives "
-        "equals the prediction; below it predictions are too high. Bands are 95 % intervals (Wilson)."
+        "Left, the label rate as a rising function of the prediction (isotonic, no bins to choose). On the dashed line "
+        "it equals the prediction; below it predictions are too high. Bands are 95 %, from 200 redrawn sets of labels. "
+        f"Right, the gap in {N_BINS} bins of equal size, with 95 % intervals (Wilson)."
     )
-    gaps = figure("gaps", _gaps(curves), "Label rate less prediction of each bin, with 95 % intervals", height=430)
+    gaps = figure("gaps", _gaps(binned), "Label rate less prediction of each bin, with 95 % intervals", height=430)
     body = (
         f'<div class="duo"><div><h3>Label rate against prediction</h3>{diagram}{bars}</div>'
         f"<div><h3>Label rate − prediction</h3>{gaps}</div></div>"
@@ -92,7 +100,7 @@ def _diagram(curves: tuple[ReliabilityCurve, ...], highest: float) -> Any:
         for p, r, a, b, n in zip(c.mean_prediction, c.label_rate, c.lower, c.upper, c.count, strict=True)
     ]
     scale = alt.Scale(domain=[0, highest], nice=False)
-    x = alt.X("prediction:Q", title="mean prediction", scale=scale, axis=alt.Axis(tickCount=6))
+    x = alt.X("prediction:Q", title="prediction", scale=scale, axis=alt.Axis(tickCount=6))
     axis = alt.Axis(tickCount=6, minExtent=_AXIS_WIDTH, maxExtent=_AXIS_WIDTH)
     colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
     base = alt.Chart(data(records))
@@ -100,14 +108,14 @@ def _diagram(curves: tuple[ReliabilityCurve, ...], highest: float) -> Any:
         x=x, y=alt.Y("low:Q", scale=scale, title="label rate", axis=axis), y2="high:Q", color=colour
     )
     line = base.mark_line(strokeWidth=2, clip=True).encode(x=x, y=alt.Y("rate:Q", scale=scale, axis=axis), color=colour)
-    dots = base.mark_point(filled=True, size=55, opacity=1, clip=True).encode(
+    # Not seen, they carry what the pointer shows.
+    dots = base.mark_point(filled=True, size=60, opacity=0, clip=True).encode(
         x=x,
         y=alt.Y("rate:Q", scale=scale, axis=axis),
         color=colour,
-        shape=alt.Shape("state:N", scale=state_shapes(), sort=list(STATES)),
         tooltip=[
             alt.Tooltip("state:N", title=" "),
-            alt.Tooltip("prediction:Q", title="mean prediction", format=".4f"),
+            alt.Tooltip("prediction:Q", title="prediction", format=".4f"),
             alt.Tooltip("rate:Q", title="label rate", format=".4f"),
             alt.Tooltip("low:Q", title="from", format=".4f"),
             alt.Tooltip("high:Q", title="to", format=".4f"),
