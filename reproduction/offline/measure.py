@@ -134,7 +134,7 @@ def _growth(model: Calibrator) -> dict[str, Any]:
             continue
         tree = ensemble.trees[0]
         children = tree.children(record.node, ensemble.bins.n_codes[int(tree.feature[record.node])])
-        rates = (tree.count[list(children)], tree.step[list(children)])
+        rates = (tree.count[list(children)], tree.leaf_value[list(children)])
         splits.append(
             {
                 **asdict(record),

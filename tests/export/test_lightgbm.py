@@ -75,7 +75,7 @@ def test_a_grown_model_takes_its_numbers_raw() -> None:
 def test_a_multiplier_of_zero_gives_zero() -> None:
     model = random_model(3, "linear", n_trees=2)
     for tree in model.trees:
-        tree.step[:] = np.where(np.arange(tree.n_nodes) % 2, 0.0, tree.step)
+        tree.leaf_value[:] = np.where(np.arange(tree.n_nodes) % 2, 0.0, tree.leaf_value)
     columns = random_rows(3, model, 100)
     expected = reference(model, columns)
     assert (expected == 0.0).any()
@@ -84,7 +84,7 @@ def test_a_multiplier_of_zero_gives_zero() -> None:
 
 def test_a_negative_multiplier_is_refused() -> None:
     model = random_model(3, "linear", n_trees=1)
-    model.trees[0].step[:] = -1.5
+    model.trees[0].leaf_value[:] = -1.5
     with pytest.raises(ParameterError, match=r"a multiplier is -1\.5"):
         export_model(model, "lightgbm")
 

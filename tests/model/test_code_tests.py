@@ -31,7 +31,7 @@ def test_a_decision_is_the_step_of_the_tree(seed: int) -> None:
     codes = np.column_stack([rng.integers(0, n, 50) for n in model.bins.n_codes]).astype(np.uint8)
     for tree in model.trees:
         decision = code_tests(tree, model.bins.n_codes)
-        expected = tree.step[tree.apply(codes)]
+        expected = tree.leaf_value[tree.apply(codes)]
         assert [_decide(decision, row) for row in codes] == expected.tolist()
 
 
@@ -49,8 +49,8 @@ def test_a_child_appears_once_however_its_codes_are_scattered() -> None:
                     into.append(decision)
 
             gather(code_tests(tree, model.bins.n_codes))
-            at_leaves = set(tree.step[tree.leaves].tolist())
-            for step in at_leaves - set(tree.step[tree.feature >= 0].tolist()):
+            at_leaves = set(tree.leaf_value[tree.leaves].tolist())
+            for step in at_leaves - set(tree.leaf_value[tree.feature >= 0].tolist()):
                 assert leaves.count(step) <= 1
 
 

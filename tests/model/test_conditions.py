@@ -51,7 +51,7 @@ def test_decisions_runs_and_binary_trees_end_where_the_tree_ends(seed: int) -> N
         nodes = run_nodes(model, tree)
         binary = binary_tree(model, decision, coded)
         for codes, stopped in zip(rows, tree.apply(rows), strict=True):
-            expected = tree.step[stopped]
+            expected = tree.leaf_value[stopped]
             assert walk(decision, codes) == expected
             assert walk_binary(binary, model, codes) == expected
             node = 0

@@ -19,17 +19,17 @@ def a_split(*steps: float) -> CalibrationTree:
 def test_a_shift_moves_every_row_by_the_constant_and_nothing_else():
     tree = a_split(0.25, -0.5, 1.0)
     moved = tree.shifted(0.125)
-    assert moved.step.tolist() == [0.375, -0.375, 1.125]
-    assert tree.step.tolist() == [0.25, -0.5, 1.0]
+    assert moved.leaf_value.tolist() == [0.375, -0.375, 1.125]
+    assert tree.leaf_value.tolist() == [0.25, -0.5, 1.0]
     codes = np.array([[0], [1], [2]], np.uint8)
-    np.testing.assert_array_equal(moved.step[moved.apply(codes)], tree.step[tree.apply(codes)] + 0.125)
+    np.testing.assert_array_equal(moved.leaf_value[moved.apply(codes)], tree.leaf_value[tree.apply(codes)] + 0.125)
     assert moved.to_dict((3,)) == {**tree.to_dict((3,)), "leaf_value": [0.375, -0.375, 1.125]}
 
 
 def test_shifted_and_rescaled_steps_keep_nine_digits():
     tree = a_split(0.0, 1.0, 2.0)
-    assert tree.shifted(1 / 3).step.tolist() == [0.333333333, 1.33333333, 2.33333333]
-    assert tree.rescaled(1 / 3).step.tolist() == [0.0, 0.333333333, 0.666666667]
+    assert tree.shifted(1 / 3).leaf_value.tolist() == [0.333333333, 1.33333333, 2.33333333]
+    assert tree.rescaled(1 / 3).leaf_value.tolist() == [0.0, 0.333333333, 0.666666667]
 
 
 def test_numbers_are_rounded_as_python_writes_them():

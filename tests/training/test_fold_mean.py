@@ -98,8 +98,8 @@ def test_steps_are_finite_and_bounded():
     model = fit(biased_clicks(6, 5_000).frame).model_
     assert model.trees
     for tree in model.trees:
-        assert np.all(np.isfinite(tree.step))
-        assert np.all(np.abs(tree.step) <= STEP_LIMIT)
+        assert np.all(np.isfinite(tree.leaf_value))
+        assert np.all(np.abs(tree.leaf_value) <= STEP_LIMIT)
 
 
 @pytest.mark.filterwarnings("ignore:.*that training has not met")

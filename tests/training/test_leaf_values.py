@@ -50,4 +50,4 @@ def test_sums_are_those_of_the_rows_before_each_tree():
         assert np.array_equal(node, tree.apply(cells.codes))
         leaf = int(tree.leaves[0])
         assert tree.label[leaf] == pytest.approx(np.sum(cells.sums.label[node == leaf]))
-        log_odds = log_odds + tree.step[node]
+        log_odds = log_odds + tree.leaf_value[node]

@@ -26,7 +26,7 @@ def random_steps(spreads=(0.5, 0.1)):
 
 
 def total(trees, parts):
-    return sum(tree.step[tree.apply(parts.codes)] for tree in trees)
+    return sum(tree.leaf_value[tree.apply(parts.codes)] for tree in trees)
 
 
 def test_trees_of_one_split_hold_the_steps():
@@ -55,7 +55,7 @@ def test_the_strongest_are_kept_with_fewer_groups():
     weight = [np.bincount(parts.codes[:, j], minlength=n).astype(float) for j, n in enumerate(N_CODES)]
     trees = offset_trees((0, 1), random_steps(), 0.0, parts)
     counted = [
-        type(tree)(tree.feature, tree.table_start, tree.table, tree.step, sums, sums, sums)
+        type(tree)(tree.feature, tree.table_start, tree.table, tree.leaf_value, sums, sums, sums)
         for j, tree in enumerate(trees)
         for sums in [np.append(weight[j].sum(), [weight[j][tree.table == leaf].sum() for leaf in tree.leaves])]
     ]

@@ -33,7 +33,7 @@ class WalkedTrees:
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
         """Multiply or add the steps of each row."""
         for tree in self.trees:
-            (np.multiply if self.product else np.add)(total, tree.step[tree.apply(codes)], out=total)
+            (np.multiply if self.product else np.add)(total, tree.leaf_value[tree.apply(codes)], out=total)
 
 
 def large_table(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:

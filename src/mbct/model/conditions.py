@@ -97,7 +97,7 @@ def _decision(
     model: "CalibrationEnsemble", tree: CalibrationTree, node: int, path: dict[int, frozenset[int]]
 ) -> Decision:
     feature = int(tree.feature[node])
-    own = Leaf(float(tree.step[node]))
+    own = Leaf(float(tree.leaf_value[node]))
     if feature < 0:
         return own
     allowed = path.get(feature) or possible_codes(model, feature)
@@ -181,7 +181,7 @@ def run_nodes(model: "CalibrationEnsemble", tree: CalibrationTree) -> list[RunNo
 
 
 def _run_node(model: "CalibrationEnsemble", tree: CalibrationTree, node: int, arriving: set[int]) -> RunNode:
-    feature, step = int(tree.feature[node]), float(tree.step[node])
+    feature, step = int(tree.feature[node]), float(tree.leaf_value[node])
     if feature < 0:
         return RunNode(step)
     first = int(tree.table_start[node])
@@ -213,7 +213,7 @@ def code_tests(tree: CalibrationTree, n_codes: tuple[int, ...]) -> CodeDecision:
     """Step of the node where a row stops, as nested tests on its codes."""
 
     def at(node: int) -> CodeDecision:
-        own = float(tree.step[node])
+        own = float(tree.leaf_value[node])
         feature = int(tree.feature[node])
         if feature < 0:
             return own

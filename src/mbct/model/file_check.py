@@ -80,7 +80,7 @@ def read_trees(content: Any, bins: FeatureBins, link: str, place: str = "model")
     for i, item in enumerate(read_list(content, f"{place}.trees", MOST_NODES)):
         tree = _tree(item, bins.n_codes, MOST_TABLE_ENTRIES - entries, link, f"{place}.trees[{i}]")
         nodes, entries = nodes + tree.n_nodes, entries + len(tree.table)
-        most = float(np.abs(tree.step).max())
+        most = float(np.abs(tree.leaf_value).max())
         largest += most if link == "odds" else max(math.log(most), 0.0) if most > 0.0 else 0.0
         if nodes > MOST_NODES:
             raise fault(f"{place}.trees", f"{nodes:,} nodes", f"at most {MOST_NODES:,}")

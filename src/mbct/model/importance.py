@@ -16,7 +16,7 @@ def feature_shares(model: CalibrationEnsemble) -> FloatArray:
     """
     total = np.zeros(len(model.bins))
     for tree in model.trees:
-        move = np.log(np.maximum(tree.step, _SMALLEST)) if model.link == "linear" else tree.step
+        move = np.log(np.maximum(tree.leaf_value, _SMALLEST)) if model.link == "linear" else tree.leaf_value
         for node in np.flatnonzero(tree.feature >= 0).tolist():
             children = tree.child_numbers(node)
             total[tree.feature[node]] += np.sum(tree.count[children] * (move[children] - move[node]) ** 2)

@@ -163,7 +163,7 @@ def masks_of_trees(
         for begin in range(0, len(nodes), WORD):
             some = nodes[begin : begin + WORD]
             words[:, group] = words_of_tree(tree.feature, tree.table_start, tree.table, n_codes, first_row, some)
-            steps[group, HASH_OF_BIT[: len(some)]] = tree.step[some]
+            steps[group, HASH_OF_BIT[: len(some)]] = tree.leaf_value[some]
             group += 1
     return LeafMasks(words, first_row[:-1].copy(), steps, product)
 
@@ -175,7 +175,7 @@ def summed_steps(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: 
         return masks.total_step(codes)
     total = np.zeros(len(codes))
     for tree in trees:
-        total += tree.step[tree.apply(codes)]
+        total += tree.leaf_value[tree.apply(codes)]
     return total
 
 

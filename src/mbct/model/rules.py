@@ -145,7 +145,7 @@ def _rule(
 ) -> Rule:
     count, label, pred = (float(sums[name][node]) for name in NODE_SUMS)
     rate = label / count if count else 0.0
-    step = float(tree.step[node])
+    step = float(tree.leaf_value[node])
     return Rule(
         tree=number,
         node=node,
@@ -175,7 +175,7 @@ def to_text(model: "CalibrationEnsemble") -> str:
 def _lines_of_node(
     model: "CalibrationEnsemble", tree: CalibrationTree, node: int, label: str, depth: int
 ) -> Iterator[str]:
-    step = float(tree.step[node])
+    step = float(tree.leaf_value[node])
     multiplier = step if model.link == "linear" else math.exp(step)
     yield f"{'  ' * depth}{label}: × {multiplier:.4g}  [{tree.count[node]:,.0f} rows]"
     feature = int(tree.feature[node])

@@ -107,7 +107,7 @@ def table_steps(trees: Sequence[CalibrationTree], tables: Sequence[TreeTable], *
             row[MOST_FEATURES + d] = n_classes
             classes.append(column.astype(np.int32))
             n_classes += len(column)
-        values.append(tree.step[table.stops])
+        values.append(tree.leaf_value[table.stops])
         n_values += len(table.stops)
     return TableSteps(plan, np.concatenate(classes), np.concatenate(pairs), np.concatenate(values), product)
 

@@ -1,7 +1,7 @@
 """The frozen tree: flat arrays that know nothing of how they were grown.
 
 Node 0 is the root. An inner node looks a row's code up in its table, which names the child, or −1 where the row stops:
-a value that no training row had at this node keeps the node's own step.
+a value that no training row had at this node keeps the node's own value.
 """
 
 from dataclasses import dataclass, replace
@@ -24,16 +24,16 @@ _OFF_THE_TIE = 1.0 + 1e-11
 
 @dataclass(frozen=True, eq=False)
 class CalibrationTree:
-    """``feature`` (−1 in a leaf), ``table`` slices that map a code to a child, and each node's step and sums.
+    """``feature`` (−1 in a leaf), ``table`` slices that map a code to a child, and each node's value and sums.
 
-    ``step`` is the multiplier k_b of the prediction (pattern "linear") or what is added to its log-odds ("odds").
+    ``leaf_value`` is the multiplier k_b of the prediction (link "linear") or what is added to its log-odds ("odds").
     ``count``, ``label`` and ``pred`` are the node's sums before the tree was applied.
     """
 
     feature: IntArray
     table_start: npt.NDArray[np.int64]
     table: IntArray
-    step: FloatArray
+    leaf_value: FloatArray
     count: FloatArray
     label: FloatArray
     pred: FloatArray
@@ -82,12 +82,12 @@ class CalibrationTree:
         return apply_tree(codes, self.feature, self.table_start, self.table)
 
     def rescaled(self, factor: float) -> Self:
-        """The tree with every step multiplied by ``factor``."""
-        return replace(self, step=rounded(self.step * factor))
+        """The tree with every value multiplied by ``factor``."""
+        return replace(self, leaf_value=rounded(self.leaf_value * factor))
 
     def shifted(self, constant: float) -> Self:
-        """The tree with ``constant`` added to every step."""
-        return replace(self, step=rounded(self.step + constant))
+        """The tree with ``constant`` added to every value."""
+        return replace(self, leaf_value=rounded(self.leaf_value + constant))
 
     def to_dict(self, n_codes: tuple[int, ...]) -> dict[str, Any]:
         """Plain JSON: columns of the nodes, and for each inner node its children with runs of codes."""
@@ -102,7 +102,7 @@ class CalibrationTree:
         return {
             "feature": self.feature.tolist(),
             "children": branches,
-            "leaf_value": self.step.tolist(),
+            "leaf_value": self.leaf_value.tolist(),
             **{name: getattr(self, name).tolist() for name in NODE_SUMS},
         }
 

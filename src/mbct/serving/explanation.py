@@ -86,7 +86,7 @@ def explain(
     paths = []
     for number, tree in enumerate(model.trees):
         node, branches = _walk(model, tree, codes, values)
-        step = float(tree.step[node])
+        step = float(tree.leaf_value[node])
         total = total * step if linear else total + step
         after = moved(score, total, linear)
         paths.append(TreePath(number, branches, rule_of[number, node], after))

@@ -82,7 +82,7 @@ def _codes(feature: Any) -> dict[str, int]:
 
 
 def _multipliers(model: CalibrationEnsemble, tree: CalibrationTree) -> FloatArray:
-    return tree.step if model.link == "linear" else np.exp(tree.step)
+    return tree.leaf_value if model.link == "linear" else np.exp(tree.leaf_value)
 
 
 def _nodes(model: CalibrationEnsemble, tree: CalibrationTree) -> list[Any]:

@@ -151,7 +151,7 @@ class _Student:
         node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
         self.trees[number : number + 1] = [tree]
         self.nodes[number : number + 1] = [node]
-        move(self.log_odds, tree.step, node)
+        move(self.log_odds, tree.leaf_value, node)
 
     def refit(self, passes: int) -> None:
         """Newton passes over the leaf values of all trees."""
@@ -174,7 +174,7 @@ class _Student:
     def _replaced(self, number: int, divergence: float) -> float:
         """Grow another tree in place of one and refit all; undone unless the divergence, returned, is lower."""
         trees, nodes, log_odds = self.trees.copy(), self.nodes.copy(), self.log_odds.copy()
-        move(self.log_odds, -self.trees[number].step, self.nodes[number])
+        move(self.log_odds, -self.trees[number].leaf_value, self.nodes[number])
         self._put(number, self._grown(self.options.growth._replace(rate=1.0)))
         self.refit(_PASSES_TO_EVALUATE)
         now = self._divergence()
@@ -204,10 +204,12 @@ class _Student:
         """One Newton step on all of a tree's leaf values at once; the rows' log-odds follow."""
         tree, node, ridge = self.trees[number], self.nodes[number], self.options.ridge
         g, h = newton_sums(self.train_rows, node, self.log_odds, self.rows.weight, self.rows.label, tree.n_nodes)
-        change = np.where(h > 0, np.clip((g - ridge * tree.step) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0)
-        step = rounded(tree.step + change)
-        move(self.log_odds, step - tree.step, node)
-        self.trees[number] = replace(tree, step=step)
+        change = np.where(
+            h > 0, np.clip((g - ridge * tree.leaf_value) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0
+        )
+        step = rounded(tree.leaf_value + change)
+        move(self.log_odds, step - tree.leaf_value, node)
+        self.trees[number] = replace(tree, leaf_value=step)
 
 
 def _fidelity(rows: BinnedRows, log_odds: FloatArray) -> float:

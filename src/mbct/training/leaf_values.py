@@ -132,13 +132,13 @@ def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[Calibratio
         sums = np.column_stack(
             [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
         ).astype(np.float64)
-        log_odds += tree.step[node]
+        log_odds += tree.leaf_value[node]
         finished.append(_summed_upwards(tree, sums))
     return finished
 
 
 def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
-    step = tree.step.copy()
+    step = tree.leaf_value.copy()
     for node in range(tree.n_nodes - 1, -1, -1):
         children = tree.child_numbers(node)
         if len(children):
@@ -147,4 +147,4 @@ def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
                 step[node] = np.average(step[children], weights=weight)
             sums[node] += sums[children].sum(axis=0)
     count, label, pred = (rounded(sums[:, column]) for column in range(3))
-    return replace(tree, step=rounded(step), count=count, label=label, pred=pred)
+    return replace(tree, leaf_value=rounded(step), count=count, label=label, pred=pred)

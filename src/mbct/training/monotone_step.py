@@ -24,7 +24,7 @@ def monotone_tree(cells: Cells, trees: tuple[CalibrationTree, ...]) -> Calibrati
     n_codes = cells.n_codes[0]
     codes = np.zeros((n_codes, len(cells.n_codes)), dtype=cells.codes.dtype)
     codes[:, 0] = np.arange(n_codes)
-    step = np.sum([tree.step[tree.apply(codes)] for tree in trees], axis=0)
+    step = np.sum([tree.leaf_value[tree.apply(codes)] for tree in trees], axis=0)
     q = sigmoid(cells.sums.logit / cells.sums.count)
     curvature = np.bincount(cells.codes[:, 0], cells.sums.count * q * (1.0 - q), n_codes).astype(np.float64)
     present = np.flatnonzero(curvature > 0.0)

@@ -80,7 +80,7 @@ def strongest(trees: Sequence[CalibrationTree], most: int, most_groups: int) -> 
     """The ``most`` trees of one split that move rows farthest apart, in their order, with at most so many groups."""
 
     def variance(tree: CalibrationTree) -> float:
-        weight, step = tree.count[1:], tree.step[1:]
+        weight, step = tree.count[1:], tree.leaf_value[1:]
         return float(np.sum(weight * (step - np.average(step, weights=weight)) ** 2))
 
     chosen = sorted(sorted(range(len(trees)), key=lambda i: -variance(trees[i]))[:most])
@@ -89,10 +89,10 @@ def strongest(trees: Sequence[CalibrationTree], most: int, most_groups: int) -> 
 
 def _coarser(tree: CalibrationTree, most_groups: int) -> CalibrationTree:
     """A tree of one split with its children joined to fewer."""
-    group, step = grouped(tree.step[1:], tree.count[1:], most_groups)
+    group, step = grouped(tree.leaf_value[1:], tree.count[1:], most_groups)
     joined = np.append(group + 1, STOP).astype(np.int32)  # STOP is -1, the last position
     table = joined[np.where(tree.table == STOP, STOP, tree.table - 1)]
-    return _one_split(int(tree.feature[0]), table, np.append(tree.step[0], step))
+    return _one_split(int(tree.feature[0]), table, np.append(tree.leaf_value[0], step))
 
 
 def _table_tree(feature: int, steps: FloatArray, weight: FloatArray, constant: float) -> CalibrationTree:

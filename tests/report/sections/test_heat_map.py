@@ -19,7 +19,7 @@ def test_factors_are_those_of_the_tree(link):
     line, column = found.lines.index("true"), found.columns.index("6")
     codes = np.zeros((1, len(model.bins)), np.uint16)
     codes[0, 1] = 6
-    step = float(tree.step[tree.apply(codes)[0]])
+    step = float(tree.leaf_value[tree.apply(codes)[0]])
     assert found.factors[line][column] == pytest.approx(step if link == "linear" else math.exp(step))
     assert "Blue raises, orange lowers." in render([found], "odds")
 

@@ -34,7 +34,7 @@ def test_one_informative_feature():
     # Then u and v have 4 rows each in a child, fewer than β = 8: no further split. The second tree changes nothing.
     (tree,), trace = grow(balanced(), min_bin_size=8, max_depth=5)
     assert tree.feature.tolist() == [1, -1, -1]
-    assert tree.step.tolist() == [1.0, 1.5, 0.5]
+    assert tree.leaf_value.tolist() == [1.0, 1.5, 0.5]
     assert tree.count.tolist() == [16, 8, 8]
     assert tree.label.tolist() == [8, 6, 2]
     assert tree.table[:2].tolist() == [1, 2]
@@ -64,7 +64,7 @@ def test_two_levels():
     rows += [("b", "u", 0.5, 0)] * 4 + [("b", "v", 0.5, 1)] * 2 + [("b", "v", 0.5, 0)] * 2
     (tree, *_), trace = grow(rows, min_bin_size=4, max_trees=1)
     assert tree.feature.tolist() == [1, 2, 2, -1, -1, -1, -1]
-    assert tree.step.tolist() == [1.0, 1.5, 0.5, 2.0, 1.0, 0.001, 1.0]
+    assert tree.leaf_value.tolist() == [1.0, 1.5, 0.5, 2.0, 1.0, 0.001, 1.0]
     assert [s.node for s in trace.splits] == [0, 1, 2]
 
 
@@ -80,7 +80,7 @@ def test_small_values_share_the_rest():
     rows += [("c", "u", 0.5, 1)] * 2 + [("d", "u", 0.5, 1), ("d", "u", 0.5, 0)]
     (tree, *_), _ = grow(rows, min_bin_size=4, max_trees=1)
     assert tree.table[:4].tolist() == [1, 2, 3, 3]
-    assert tree.step.tolist()[1:] == [2.0, 0.5, 1.5]
+    assert tree.leaf_value.tolist()[1:] == [2.0, 0.5, 1.5]
 
 
 def test_a_rest_that_is_too_small_stays_at_the_node():
@@ -88,8 +88,8 @@ def test_a_rest_that_is_too_small_stays_at_the_node():
     rows = [("a", "u", 0.5, 1)] * 5 + [("b", "u", 0.5, 0)] * 5 + [("c", "u", 0.5, 1), ("d", "u", 0.5, 0)]
     (tree, *_), _ = grow(rows, min_bin_size=5, max_trees=1)
     assert tree.table[:4].tolist() == [1, 2, -1, -1]
-    assert tree.step[0] == 1.0
-    assert tree.step[1:].tolist() == [2.0, 0.001]
+    assert tree.leaf_value[0] == 1.0
+    assert tree.leaf_value[1:].tolist() == [2.0, 0.001]
 
 
 def test_a_split_that_raises_the_loss_is_not_made():
@@ -110,4 +110,4 @@ def test_the_second_tree_corrects_what_the_first_left():
     trees, _ = grow(rows, min_bin_size=8, max_depth=1, max_trees=2)
     assert [int(tree.feature[0]) for tree in trees] == [1, 2]
     # After tree 1 predictions are 3/4 (a) and 1/4 (b). B = u: Σy = 6, Σp = 4·3/4 + 4·1/4 = 4; B = v: Σy = 2, Σp = 4.
-    assert trees[1].step.tolist() == [1.0, 1.5, 0.5]
+    assert trees[1].leaf_value.tolist() == [1.0, 1.5, 0.5]

@@ -86,7 +86,7 @@ def outline_tree(
         for child, codes in branches.items():
             parent[child], depth[child] = number, depth[number] + 1
             text[child] = condition(model.bins[feature], frozenset(codes)).shortened(MOST_VALUES)
-        count, step = float(chosen.count[number]), float(chosen.step[number])
+        count, step = float(chosen.count[number]), float(chosen.leaf_value[number])
         rate = float(chosen.label[number]) / count if count else 0.0
         nodes.append(
             TreeNode(
@@ -128,10 +128,10 @@ def replay_growth(
     if not model.trees:
         return ()
     for earlier in model.trees[:number]:
-        y_prob = model.apply_steps(y_prob, earlier.step[earlier.apply(codes)])
+        y_prob = model.apply_steps(y_prob, earlier.leaf_value[earlier.apply(codes)])
     tree = model.trees[number]
     node_of = np.zeros(len(y_prob), dtype=np.int32)
-    loss = log_losses(model.apply_steps(y_prob, np.full(len(y_prob), tree.step[0])), y_true)
+    loss = log_losses(model.apply_steps(y_prob, np.full(len(y_prob), tree.leaf_value[0])), y_true)
     total, total_weight = float(np.sum(weight * loss)), float(weight.sum())
     depth = np.zeros(tree.n_nodes, dtype=np.int64)
     records = []
@@ -144,7 +144,7 @@ def replay_growth(
         below = tree.table[start + codes[here, feature].astype(np.int64)]
         node_of[here] = np.where(below >= 0, below, node)
         before = float(np.sum(weight[here] * loss[here]))
-        loss[here] = log_losses(model.apply_steps(y_prob[here], tree.step[node_of[here]]), y_true[here])
+        loss[here] = log_losses(model.apply_steps(y_prob[here], tree.leaf_value[node_of[here]]), y_true[here])
         after = float(np.sum(weight[here] * loss[here]))
         # A row that stops at an inner node keeps its number; it must not be met again.
         node_of[here[below < 0]] = -1

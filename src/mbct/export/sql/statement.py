@@ -169,7 +169,7 @@ def _expression(
     ]
     moved = _multiplied(dialect, prediction, steps)
     if model.link == "odds":
-        bound = sum(float(np.abs(tree.step).max()) for tree in model.trees)
+        bound = sum(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
         moved = _moved_in_odds(dialect, prediction, steps, bound)
     missing = missing_condition(dialect, model.bins[0], columns[0])
     return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]

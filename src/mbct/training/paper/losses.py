@@ -70,7 +70,7 @@ class RowLossEvaluator:
         """Loss of all cells under a tree."""
         everywhere = self.source.cells.positions()
         n_features = len(self.source.n_codes)
-        return self._loss(everywhere, tree.step[tree.apply(self.source.cells.codes[everywhere, :n_features])])
+        return self._loss(everywhere, tree.leaf_value[tree.apply(self.source.cells.codes[everywhere, :n_features])])
 
     def _loss(self, positions: Positions, multiplier: FloatArray | float) -> float:
         sums = unpacked_cells(self.source.cells.sums[positions])

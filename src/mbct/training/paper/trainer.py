@@ -92,7 +92,7 @@ def boost_validated(
     multiplier = np.ones(len(held_out))
     errors = [_squared_error(held_out, multiplier)]
     for tree in trees:
-        multiplier *= tree.step[tree.apply(held_out.codes)]
+        multiplier *= tree.leaf_value[tree.apply(held_out.codes)]
         errors.append(_squared_error(held_out, multiplier))
     best = int(np.argmin(errors))
     if best == 0:
@@ -140,7 +140,7 @@ def boost(
             for g in grown
         )
         trees.append(tree)
-        source.multiply(tree.step)
+        source.multiply(tree.leaf_value)
         before = after
     return tuple(trees), FitTrace(options.loss, tuple(splits), tuple(rounds))
 
