@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import one_split_model, random_model, random_rows, reference, wide_model
+from builders import one_split_model, random_model, random_rows, reference, table_model, wide_model
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.model.bins import CategoryBins
@@ -145,3 +145,10 @@ def test_another_file_can_include_the_declarations(tmp_path: Path) -> None:
 def test_the_prefix_must_be_an_identifier() -> None:
     with pytest.raises(ParameterError, match="prefix='a b' must be a C identifier"):
         export_model(random_model(1), "c", prefix="a b")
+
+
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_large_tables_and_binary_trees(compile_model: Callable[..., Calibrate], link: Any) -> None:
+    model = table_model(1, link, 8, 60, n_binary=2)
+    columns = random_rows(1, model, 300)
+    np.testing.assert_allclose(calibrated(compile_model(model), columns), reference(model, columns), rtol=1e-14)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_model, random_rows, reference, wide_model
+from builders import random_model, random_rows, reference, table_model, wide_model
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.export.lightgbm import coded_features, from_raw_score, lightgbm_matrix
@@ -102,3 +102,11 @@ def test_what_is_saved_again_by_lightgbm_keeps_every_bit() -> None:
     again = lightgbm.Booster(model_str=booster.model_to_string())
     matrix = lightgbm_matrix(model, table(columns))
     assert booster.predict(matrix).tolist() == again.predict(matrix).tolist()
+
+
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_large_tables_and_binary_trees(link: Any) -> None:
+    model = table_model(1, link, 8, 60, n_binary=2)
+    columns = random_rows(1, model, 300)
+    got = score(model, columns, raw_score(model, columns))
+    np.testing.assert_allclose(got, reference(model, columns), rtol=1e-12)

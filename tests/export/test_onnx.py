@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_model, random_rows, reference, wide_model
+from builders import random_model, random_rows, reference, table_model, wide_model
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.export import export_model
 from mbct.export.onnx import onnx_inputs
@@ -77,3 +77,10 @@ def test_the_remedy_is_named_where_onnx_is_absent(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'mbct\[onnx\]'"):
         export_model(random_model(1), "onnx")
+
+
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_large_tables_and_binary_trees(link: Any) -> None:
+    model = table_model(1, link, 8, 60, n_binary=2)
+    columns = random_rows(1, model, 300)
+    np.testing.assert_allclose(run(model, columns, ""), reference(model, columns), rtol=1e-12)

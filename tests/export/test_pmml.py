@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from builders import one_split_model, random_model, random_rows, reference, wide_model
+from builders import one_split_model, random_model, random_rows, reference, table_model, wide_model
 from mbct.errors import ParameterError
 from mbct.export import export_model
 from mbct.model.bins import CategoryBins
@@ -63,3 +63,9 @@ def test_characters_that_xml_lacks_are_refused() -> None:
         export_model(model, "pmml")
     with pytest.raises(ParameterError, match="output='score' is also the name of a feature"):
         export_model(random_model(2), "pmml", output="score")
+
+
+def test_large_tables_and_binary_trees(evaluator: Any) -> None:
+    model = table_model(1, "odds", 4, 40, n_binary=1)
+    columns = random_rows(1, model, 60)
+    np.testing.assert_allclose(scored(evaluator, model, columns), reference(model, columns), rtol=1e-12)

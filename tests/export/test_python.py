@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import random_model, random_rows, reference, wide_model
+from builders import random_model, random_rows, reference, table_model, wide_model
 from mbct.export import export_model, standalone
 from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble
@@ -114,3 +114,12 @@ def test_a_number_too_large_for_a_float_is_infinite() -> None:
 def test_a_wide_model_stays_a_file_of_moderate_size() -> None:
     source = export_model(wide_model(1, n_trees=8), "python")
     assert len(source) < 1_000_000
+
+
+@pytest.mark.parametrize("link", ["odds", "linear"])
+def test_large_tables_and_binary_trees(link: Any) -> None:
+    model = table_model(1, link, 8, 60, n_binary=2)
+    columns = random_rows(1, model, 300)
+    exported = load(model)
+    got = [exported.calibrate(row) for row in rows_of(columns)]
+    np.testing.assert_allclose(got, reference(model, columns), rtol=1e-14)

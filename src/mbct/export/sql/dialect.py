@@ -22,6 +22,8 @@ class Dialect:
     as_double: str
     as_text: str
     number: str
+    known_double: str = ""
+    """A cheaper ``as_double`` for where missing values were excluded before."""
     plain_exponent: bool = False
     """Whether a number without an exponent is a decimal, so that each literal needs one."""
     is_nan: str | None = None

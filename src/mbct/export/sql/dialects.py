@@ -30,6 +30,7 @@ _ALL = (
         # DuckDB takes a Parquet column for free of NaN when its statistics, which never count NaN, hold none, and then
         # decides tests and comparisons without looking; it does not see through an exponential, nor this CASE.
         as_double="CASE WHEN NOT isnan(exp(-abs(TRY_CAST({0} AS DOUBLE)))) THEN TRY_CAST({0} AS DOUBLE) END",
+        known_double="TRY_CAST({} AS DOUBLE)",
         casts_any=True,
         as_text="CAST({} AS VARCHAR)",
         number="{}",

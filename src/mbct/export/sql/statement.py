@@ -144,9 +144,9 @@ def _expression(
     joined: Mapping[int, str],
 ) -> list[str]:
     """The calibrated prediction; the steps of some trees are ``joined``, the others are CASE expressions."""
-    prediction = dialect.as_double.format(columns[0])
     if not model.trees:
-        return [prediction]
+        return [dialect.as_double.format(columns[0])]
+    prediction = (dialect.known_double or dialect.as_double).format(columns[0])
 
     def condition(branch: CodeBranch, position: int) -> str:
         bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes

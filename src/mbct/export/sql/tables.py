@@ -60,7 +60,8 @@ class _FeatureTable:
     def key(self, dialect: Dialect, column: str) -> str:
         """What is looked up: the value itself, or its code."""
         if isinstance(self.bins, NumberBins):
-            number = _code_of_number(dialect, self.bins, dialect.as_double.format(column), 0, self.bins.n_values - 1)
+            value = (dialect.known_double or dialect.as_double).format(column)
+            number = _code_of_number(dialect, self.bins, value, 0, self.bins.n_values - 1)
             missing = missing_condition(dialect, self.bins, column)
             return f"CASE WHEN {missing} THEN {self.bins.missing} ELSE {number} END"
         if self.by_value:
