@@ -7,11 +7,13 @@ Days are taken in order. A day is answered with what was known the evening befor
 
 import argparse
 import json
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from mbct import MBCTCalibrator, OnlineCalibrator
 from mbct.stats.logodds import log_loss_of_logodds, logit
@@ -20,10 +22,13 @@ from quality_data import BASE, UNUSED, _scored
 PAGES = Path(__file__).parent.parent / "docs" / "benchmarks"
 WEEKS_TO_FIT = 8
 MOST_ROWS = 20_000
+AUCTION = "auction market"
+AUCTION_DAYS, AUCTION_VIEWS = 364, 300
 DATA = {
     "flights 2013": ("carrier", 7, "June to December; base of January to May"),
     "flights 2001": ("hour", 7, "March to June; base of January and February"),
     "police stops": ("policePrecinct", 7, "May to December 2017; base of January to April"),
+    AUCTION: ("device", 7, "a simulated year of a market that drifts daily; ads as its base ranks them"),
     "employment": (None, 5, "2015 to 2018, a stretch of 1/50 year for a day; the predictions that came with the data"),
 }
 """Segment, days of a week, and what the stream is."""
@@ -32,6 +37,8 @@ ARMS = ("base", "base + online", "retrain", "retrain + online")
 
 def stream(name: str, folder: Path, most: int) -> dict[str, Any]:
     """Rows in time order: frame with score, label, day and segment; at most ``most`` rows, drawn at random."""
+    if name == AUCTION:
+        return auction_stream()
     table, part, score = _scored(name, "strong", folder, 0)
     rows = np.flatnonzero((part != BASE) & (part != UNUSED)) if table.given is None else np.arange(len(score))
     rows = np.sort(np.random.default_rng(0).permutation(rows)[:most])
@@ -41,6 +48,25 @@ def stream(name: str, folder: Path, most: int) -> dict[str, Any]:
     names = None if segment is None else frame[segment].astype(str).to_numpy(dtype=object)
     day = table.block[rows] - table.block[rows].min()
     return {"frame": frame, "label": table.label[rows], "day": day, "segment": names, "week": day // week}
+
+
+def auction_stream() -> dict[str, Any]:
+    """A year of the market of ``reproduction/auction``: what was shown, and what was clicked."""
+    sys.path.insert(0, str(PAGES.parents[1]))
+    from reproduction.auction.log import log_of_day
+    from reproduction.auction.market import draw_views, make_market
+
+    rng = np.random.default_rng(0)
+    market = make_market(rng)
+    world, logs = market.first, []
+    for _ in range(AUCTION_DAYS):
+        logs.append(log_of_day(market, world, draw_views(AUCTION_VIEWS, rng), "second-price").to_pandas())
+        world = world.drifted(rng)
+    day = np.repeat(np.arange(AUCTION_DAYS), [len(log) for log in logs])
+    frame = pd.concat(logs, ignore_index=True).rename(columns={"pctr": "score"})
+    label = frame.pop("click").to_numpy(float)
+    segment = frame["device"].astype(str).to_numpy(dtype=object)
+    return {"frame": frame, "label": label, "day": day, "segment": segment, "week": day // 7}
 
 
 def run(found: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -177,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", nargs="*", default=list(DATA))
-    parser.add_argument("--rows", type=int, default=150_000, help="most rows of a stream")
+    parser.add_argument("--rows", type=int, default=120_000, help="most rows of a stream")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     path = PAGES / "online.json"

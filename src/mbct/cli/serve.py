@@ -41,6 +41,8 @@ EXAMPLES = (
     help="When the journal is forced to the disk: before each answer, once a second, or by the system.",
 )
 @click.option("--segment", metavar="FEATURE", help="Feature by whose values live metrics are kept.")
+@click.option("--alarm-level", default=0.01, show_default=True, help="Chance of a false calibration alarm, ever.")
+@click.option("--tolerance", default=0.02, show_default=True, help="Relative deviation of the odds that is no alarm.")
 @click.option("--online", is_flag=True, help="Recalibrate from outcomes between retrains; see /v1/online.")
 @click.option("--allow-other-columns", is_flag=True, help="Swap in models that need columns the present one lacks.")
 def serve(
@@ -55,6 +57,8 @@ def serve(
     store: str | None,
     fsync: "FsyncPolicy",
     segment: str | None,
+    alarm_level: float,
+    tolerance: float,
     online: bool,
     allow_other_columns: bool,
 ) -> None:
@@ -68,7 +72,9 @@ def serve(
     from mbct.serving.options import FeedbackOptions
 
     folder = Path(journal) if journal else None
-    feedback = FeedbackOptions(folder=folder, segment=segment, online=online, fsync=fsync)
+    feedback = FeedbackOptions(
+        folder=folder, segment=segment, alarm_level=alarm_level, tolerance=tolerance, online=online, fsync=fsync
+    )
     token = os.environ.get("MBCT_TOKEN") or None
     options = ServiceOptions(
         host=host,
