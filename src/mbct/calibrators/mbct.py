@@ -249,14 +249,13 @@ class MBCTCalibrator(MBCTParameters):
         return np.array([shares.get(name, 0.0) for name in self.feature_names_in_])
 
     def _facts(self) -> dict[str, Any]:
-        facts = super()._facts()
         if not self.__sklearn_is_fitted__():
-            return facts
-        order = np.argsort(-self.feature_importances_, kind="stable")
-        named = [(self.feature_names_in_[i], self.feature_importances_[i]) for i in order]
+            return super()._facts()
+        shares = zip(self.feature_names_in_, self.feature_importances_, strict=True)
+        named = sorted(shares, key=lambda pair: -pair[1])
         gain, error = self.held_out_gain_, self.held_out_gain_error_
         return {
-            **facts,
+            **super()._facts(),
             "model": self.form_,
             "held-out gain in log loss": "–" if gain is None else f"{gain:.5f} ± {error or 0.0:.5f}",
             "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
@@ -273,13 +272,9 @@ class MBCTCalibrator(MBCTParameters):
         calibrated = self.model_.calibrate_codes(codes, held_out.y_prob, self.threads())
         rows = HeldOutRows(codes, held_out.y_prob, calibrated, held_out.y_true, held_out.block)
         # The rows were parted here: there is nothing to check, even where many equal each other.
+        method = "clopper-pearson" if rows.block is None else "blocks"
         certificate = certify_rows(
-            self.model_,
-            rows,
-            RowFingerprint(),
-            alpha=self.alpha,
-            method="clopper-pearson" if rows.block is None else "blocks",
-            max_error=self.max_error,
+            self.model_, rows, RowFingerprint(), alpha=self.alpha, method=method, max_error=self.max_error
         )
         self.attach(replace(certificate, unseen=True))
 

@@ -13,8 +13,7 @@ VERSION = 2
 _FILE = re.compile(r"cells/\d{4}-\d{2}-\d{2}/[A-Za-z0-9_-][A-Za-z0-9._-]*\.parquet")
 """Names of files of cells: none of them can lead out of the store."""
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
-_SNAPSHOT_DAYS = 60
-"""Of so many of the newest days it is noted when their labels came."""
+_SNAPSHOT_DAYS = 60  # Of so many of the newest days it is noted when their labels came
 EMPTY: dict[str, Any] = {"format": FORMAT, "version": VERSION, "first_day": None, "batches": []}
 
 

@@ -16,8 +16,7 @@ from mbct.validation import FloatArray
 
 MaturityOption = Literal["auto"] | int | None
 _EPOCH = "1970-01-01"
-_LEAST_SHARE = 0.5
-"""Days with fewer of their positives are left out: what is missing would be mostly guessed."""
+_LEAST_SHARE = 0.5  # Days with fewer of their positives are left out: what is missing would be mostly guessed
 
 
 def store_maturity(store: CellStore) -> Maturity:

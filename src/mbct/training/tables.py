@@ -25,14 +25,10 @@ Features = tuple[int, ...]
 
 _CLASSES = {1: (128, 1024), 2: (32, 256), 3: (24, 64)}
 """Classes of a number and of a category in a table of so many features."""
-_SHARE_JOINED = 4
-"""One class in four of a category holds several values, those of near corrections."""
-_FEATURES_TRIED = 12
-"""Features whose pairs are tried: those that gain most alone."""
-_PAIRS_EXTENDED = 8
-"""Best pairs that are tried with a third feature."""
-_PRIOR_CURVATURE = 3.0
-"""Shrinkage of entries to zero where features are chosen."""
+_SHARE_JOINED = 4  # One class in four of a category holds several values, those of near corrections
+_FEATURES_TRIED = 12  # Features whose pairs are tried: those that gain most alone
+_PAIRS_EXTENDED = 8  # Best pairs that are tried with a third feature
+_PRIOR_CURVATURE = 3.0  # Shrinkage of entries to zero where features are chosen
 
 
 @dataclass(frozen=True)

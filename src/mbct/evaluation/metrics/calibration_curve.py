@@ -7,8 +7,7 @@ from mbct.calibrators.score_only.spline import fit_spline, mass_knots
 from mbct.stats.divisions import Bins, uniform_mass
 from mbct.validation import FloatArray
 
-_KNOTS = 5
-"""Knots of the curve, at Harrell's quantiles."""
+_KNOTS = 5  # Knots of the curve, at Harrell's quantiles
 _MOST_ATOMS = 1000
 
 
