@@ -20,7 +20,7 @@ from mbct.data.memory import encode
 from mbct.data.source import is_lazy
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.certificate import Certificate, model_hash, read_certificate
+from mbct.model.certificate import Certificate, Method, model_hash, read_certificate
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import (
     LARGEST_SUM,
@@ -272,7 +272,7 @@ class MBCTCalibrator(MBCTParameters):
         calibrated = self.model_.calibrate_codes(codes, held_out.y_prob, self.threads())
         rows = HeldOutRows(codes, held_out.y_prob, calibrated, held_out.y_true, held_out.block)
         # The rows were parted here: there is nothing to check, even where many equal each other.
-        method = "clopper-pearson" if rows.block is None else "blocks"
+        method: Method = "clopper-pearson" if rows.block is None else "blocks"
         certificate = certify_rows(
             self.model_, rows, RowFingerprint(), alpha=self.alpha, method=method, max_error=self.max_error
         )
