@@ -104,7 +104,7 @@ def merged(model: MBCTCalibrator, seed: int, max_error: float | None) -> dict[st
     tree = model.model_.bin_tree
     node = np.zeros(len(label), np.int32) if tree is None else tree.apply(codes)
     lower, upper = certificate.intervals.of_rows(node, calibrated)
-    _, bin_of_row = np.unique(np.round(upper / calibrated, 9), return_inverse=True)
+    bin_of_row = certificate.intervals.bins_of_rows(node, calibrated)
     sums = [np.bincount(bin_of_row, values) for values in (lower, truth, upper)]
     return {
         "bins": len(certificate.group("partition")),
@@ -142,7 +142,9 @@ def real(name: str, split: int, pool: Any) -> dict[str, Any]:
         time = None if block is None else block[parts[1]]
         model.attach(certify(model, *held_out, method=method, time=time))
         calibrated, lower, upper = model.calibrate(later[0], return_interval=True)
-        _, bin_of_row = np.unique(np.round(upper / calibrated, 9), return_inverse=True)
+        tree, codes = model.model_.bin_tree, encode(read_columns(later[0]), model.model_.bins, later[0]["score"])
+        node = np.zeros(len(calibrated), np.int32) if tree is None else tree.apply(codes)
+        _, bin_of_row = np.unique(model.model_.intervals.bins_of_rows(node, calibrated), return_inverse=True)
         size = np.bincount(bin_of_row)
         low, rate, high = (np.bincount(bin_of_row, values) / size for values in (lower, later[1], upper))
         least, most = rate_ends(rate * size, size.astype(float), ALPHA / len(size))

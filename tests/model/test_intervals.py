@@ -18,6 +18,7 @@ def test_a_row_takes_the_band_of_its_node():
     lower, upper = INTERVALS.of_rows(node, calibrated)
     assert lower == pytest.approx([0.45, 0.08, 0.16, 0.27])
     assert upper == pytest.approx([1.0, 0.12, 0.24, 0.33])
+    assert INTERVALS.bins_of_rows(node, calibrated).tolist() == [0, 1, 1, 2]
     assert INTERVALS.bands(1) == [(0.2, 0.8, 1.2), (np.inf, 0.9, 1.1)]
 
 

@@ -113,7 +113,7 @@ class CalibrationEnsemble:
         """The trees as indented text."""
         return to_text(self)
 
-    @property
+    @cached_property
     def bin_tree(self) -> CalibrationTree | None:
         """The tree whose leaves are the bins of intervals; None where all rows are one bin."""
         return bin_tree(self.trees, self.link)

@@ -45,6 +45,12 @@ class RowIntervals:
         ends = self.lower[band] * calibrated, self.upper[band] * calibrated
         return np.clip(ends[0], 0.0, 1.0), np.clip(ends[1], 0.0, 1.0)
 
+    def bins_of_rows(self, node: IntArray, calibrated: FloatArray) -> npt.NDArray[np.int64]:
+        """Number of each row's bin; nodes and bands that were merged share one."""
+        multipliers = np.column_stack([self.lower, self.upper])
+        _, bins = np.unique(multipliers, axis=0, return_inverse=True)
+        return np.asarray(bins.ravel()[_bands(node, calibrated, self.start, self.edges)], dtype=np.int64)
+
     def bands(self, node: int) -> list[tuple[float, float, float]]:
         """Edge, lower and upper multiplier of a node's bands, in rising order."""
         own = slice(int(self.start[node]), int(self.start[node + 1]))

@@ -6,10 +6,11 @@ from typing import Literal
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.export.sql.case import case_lines, indented
+from mbct.export.sql.case import WriteCondition, case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import DIALECTS, dialect_of
+from mbct.export.sql.intervals import with_intervals
 from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.export.sql.tables import JoinedTables, joined_tables
 from mbct.model.bins import NumberBins
@@ -35,11 +36,13 @@ def to_sql(
     view: str | Sequence[str] = "calibrated_predictions",
     output: str = "calibrated",
     columns: Mapping[str, str] | None = None,
+    interval: bool = False,
 ) -> str:
     """The calibrated prediction in SQL, binning of the raw columns included.
 
     ``table`` and ``view`` may be qualified (``"shop.clicks"``, or a sequence of names that may hold points);
-    ``columns`` maps features to columns of another name. A missing prediction gives NULL.
+    ``columns`` maps features to columns of another name. A missing prediction gives NULL. ``interval`` adds the ends
+    of each row's interval, of a certified model, as two columns.
     """
     if form not in FORMS:
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
@@ -52,16 +55,22 @@ def to_sql(
     _refuse_size(model, found, form)
     names = _column_names(model, found, columns)
     if form == "expression":
+        if interval:
+            raise ParameterError("interval adds two columns, an expression is one: use form='select' or form='view'")
         return "\n".join(_expression(model, found, names, {}, {})) + "\n"
     source, result, view_parts = _qualified(found, table, "table"), found.identifier(output), _parts(view, "view")
     name = ".".join(map(found.identifier, view_parts))
-    if form == "select":
-        return _select(model, found, names, source, result)
-    if form == "view":
-        return found.create_view.format(name=name, query=_select(model, found, names, source, result))
-    alias = found.identifier("source")
-    tables = joined_tables(model, found, [f"{alias}.{column}" for column in names], view_parts)
+    tables = None
+    if form == "tables":
+        alias = found.identifier("source")
+        tables = joined_tables(model, found, [f"{alias}.{column}" for column in names], view_parts)
     query = _select(model, found, names, source, result, tables)
+    if interval:
+        query = with_intervals(query, model, found, _condition_writer(model, found, names, {}), output)
+    if form == "select":
+        return query
+    if tables is None:
+        return found.create_view.format(name=name, query=query)
     statements = [f"DROP VIEW IF EXISTS {name}", *tables.creates, found.create_view.format(name=name, query=query)]
     return "".join(f"{statement.rstrip()};\n" for statement in statements)
 
@@ -147,7 +156,24 @@ def _expression(
     if not model.trees:
         return [dialect.as_double.format(columns[0])]
     prediction = (dialect.known_double or dialect.as_double).format(columns[0])
+    condition = _condition_writer(model, dialect, columns, tables)
+    # One level is spent on the test for a missing prediction.
+    max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
+    steps = [
+        [joined[t]] if t in joined else list(case_lines(decision_of(model, tree), condition, dialect.double, max_depth))
+        for t, tree in enumerate(model.trees)
+    ]
+    moved = _multiplied(dialect, prediction, steps)
+    if model.link == "odds":
+        bound = sum(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
+        moved = _moved_in_odds(dialect, prediction, steps, bound)
+    missing = missing_condition(dialect, model.bins[0], columns[0])
+    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]
 
+
+def _condition_writer(
+    model: CalibrationEnsemble, dialect: Dialect, columns: list[str], tables: dict[int, LookupTable]
+) -> WriteCondition:
     def condition(branch: CodeBranch, position: int) -> str:
         bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
         parts: list[str | None]
@@ -161,18 +187,7 @@ def _expression(
             parts.append(missing_condition(dialect, bins, column))
         return " OR ".join(filter(None, parts)) or "1 = 0"
 
-    # One level is spent on the test for a missing prediction.
-    max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
-    steps = [
-        [joined[t]] if t in joined else list(case_lines(decision_of(model, tree), condition, dialect.double, max_depth))
-        for t, tree in enumerate(model.trees)
-    ]
-    moved = _multiplied(dialect, prediction, steps)
-    if model.link == "odds":
-        bound = sum(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
-        moved = _moved_in_odds(dialect, prediction, steps, bound)
-    missing = missing_condition(dialect, model.bins[0], columns[0])
-    return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]
+    return condition
 
 
 def _multiplied(dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
