@@ -112,10 +112,11 @@ class FeedbackLoop:
                 joined[identifier] = Joined(score, now, label)
         if self._journal is not None and joined:
             self._journal.add_outcomes(joined.values())
-        for identifier, line in joined.items():
+        for identifier in joined:
             del self._waiting[identifier]
-            self._live.add(now, line.scored.segment, line.scored.calibrated, line.label)
-        self.stream.take(list(joined.values()))
+        lines = list(joined.values())
+        self._count(now, lines)
+        self.stream.take(lines)
         return Joining(len(joined), tuple(unknown))
 
     def live(self) -> list[LiveMetric]:
@@ -190,10 +191,12 @@ class FeedbackLoop:
 
     def _restore(self, journal: Journal) -> None:
         newest_joined: dict[str, int] = {}
-        for line in journal.joined():
-            newest_joined[line.scored.id] = max(line.scored.number, newest_joined.get(line.scored.id, -1))
-            self._next_number = max(self._next_number, line.scored.number + 1)
-            self._live.add(line.at, line.scored.segment, line.scored.calibrated, line.label)
+        for at, group in groupby(journal.joined(), key=lambda line: line.at):
+            lines = list(group)
+            for line in lines:
+                newest_joined[line.scored.id] = max(line.scored.number, newest_joined.get(line.scored.id, -1))
+                self._next_number = max(self._next_number, line.scored.number + 1)
+            self._count(at, lines)
         state, after = journal.checkpoint()
         try:
             if state is not None:
@@ -209,6 +212,11 @@ class FeedbackLoop:
             self._forget_oldest(now)
         if self._waiting or newest_joined:
             log.info("feedback restored: %d scores wait for their outcome", len(self._waiting))
+
+    def _count(self, at: float, lines: Sequence[Joined]) -> None:
+        calibrated = np.array([line.scored.calibrated for line in lines])
+        label = np.array([float(line.label) for line in lines])
+        self._live.add(at, [line.scored.segment for line in lines], calibrated, label)
 
     def _wait_for(self, score: Remembered) -> None:
         self._waiting[score.id] = score

@@ -1,7 +1,7 @@
 """Live calibration from outcomes: PCOC and ECE over the last hour and the last day, by segment."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from mbct.evaluation.monitor import ALL, BANDS, OTHER
 from mbct.serving.options import FeedbackOptions
+from mbct.validation import FloatArray
 
 LiveWindow = Literal["1h", "24h"]
 
@@ -38,17 +39,19 @@ class LiveCalibration:
         self._sums = np.zeros((_SLOTS["24h"], n_segments, len(BANDS) + 1, 3))
         self._slot = 0
 
-    def add(self, at: float, segment: str | None, calibrated: float, label: int) -> None:
-        """Count one outcome that arrived at second ``at``; what is older than a day counts no more."""
+    def add(self, at: float, segment: Sequence[str | None], calibrated: FloatArray, label: FloatArray) -> None:
+        """Count outcomes that arrived at second ``at``; what is older than a day counts no more."""
         self._advance(at)
         slot = int(at) // _SLOT_SECONDS
         if slot <= self._slot - len(self._sums):
             return
-        row = (1.0, calibrated, float(label))
-        bin_number = int(np.searchsorted(BANDS, calibrated))
-        positions = (0,) if segment is None else (0, self._position(segment))
-        for position in positions:
-            self._sums[slot % len(self._sums), position, bin_number] += row
+        rows = np.column_stack([np.ones(len(label)), calibrated, label])
+        band = np.searchsorted(BANDS, calibrated)
+        sums = self._sums[slot % len(self._sums)]
+        np.add.at(sums[0], band, rows)
+        position = np.array([0 if name is None else self._position(name) for name in segment], dtype=np.intp)
+        known = position > 0
+        np.add.at(sums, (position[known], band[known]), rows[known])
 
     def report(self, now: float) -> list[LiveMetric]:
         """Every window and segment that has outcomes."""
