@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from quality_peers import METHODS, OURS
+from quality_peers import METHODS, OURS, SIZES
 
 BASE = "identity"
+COMPARED = [method for method in METHODS if method == OURS or method not in SIZES]
+"""Peers, and MBCT in its default size."""
 TITLES = {"time": "Held-out quality in time order", "groups": "Held-out quality by groups"}
 NOTES = {
     "time": "The base predictor is trained on the first stretch of time, calibrators on the second, and the third "
@@ -44,7 +46,7 @@ class Results:
 
     def near_best(self, method: str) -> bool:
         """Whether a method has the lowest loss or is within one standard error of it."""
-        mean, error = self.difference(method, self.best(list(self.losses)))
+        mean, error = self.difference(method, self.best(COMPARED))
         return mean <= error
 
     def harms(self, method: str) -> bool:
@@ -64,7 +66,7 @@ def block_page(results: list[dict[str, Any]], order: str) -> str:
         "A method that ran on fewer pairs has the mean of those; seconds are of a machine that did other work too."
     )
     parts = [f"# {TITLES[order]}", note, "## By method", summary_table(found), "## MBCT on each pair", our_table(found)]
-    return "\n\n".join([*parts, "## Log loss", loss_table(found)]) + "\n"
+    return "\n\n".join([*parts, "## Log loss", loss_table(found), "## Sizes", sizes_note(), sizes_table(found)]) + "\n"
 
 
 def by_pair(results: list[dict[str, Any]]) -> dict[Pair, Results]:
@@ -82,7 +84,7 @@ def summary_table(found: dict[Pair, Results]) -> str:
         "|---|---|---|---|---|---|",
     ]
     rows = []
-    for method in METHODS:
+    for method in COMPARED:
         ran = [pair for pair in found.values() if method in pair.losses]
         if not ran or method == BASE:
             continue
@@ -102,7 +104,7 @@ def our_table(found: dict[Pair, Results]) -> str:
         if OURS not in results.losses:
             continue
         own = results.losses[OURS]
-        peer = results.best([m for m in METHODS if m != OURS])
+        peer = results.best([m for m in COMPARED if m != OURS])
         lines.append(
             f"| {pair_name(pair)} | {results.losses[BASE]['log_loss']:.5f} | {own['log_loss']:.5f} | "
             f"{_signed(results.difference(OURS, BASE))} | {peer} | {_signed(results.difference(OURS, peer))} | "
@@ -113,7 +115,7 @@ def our_table(found: dict[Pair, Results]) -> str:
 
 def loss_table(found: dict[Pair, Results]) -> str:
     """Log loss of every method; in brackets its difference to the base. The lowest is bold."""
-    shown = [m for m in METHODS if any(m in results.losses for results in found.values())]
+    shown = [m for m in COMPARED if any(m in results.losses for results in found.values())]
     lines = ["| pair | blocks | " + " | ".join(shown) + " |", "|---|---|" + "---|" * len(shown)]
     for pair, results in found.items():
         best = results.best(shown)
@@ -127,6 +129,39 @@ def loss_table(found: dict[Pair, Results]) -> str:
             cells.append(text if method == BASE else f"{text} ({_signed(results.difference(method, BASE))})")
         lines.append(f"| {pair_name(pair)} | {len(results.rows)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def sizes_note() -> str:
+    """What the table of sizes shows."""
+    return (
+        "Share of the full ensemble's held-out gain that each `model_size` keeps; in brackets look-ups a row (trees), "
+        "entries (leaves) and kilobytes of the model as JSON. "
+        '`"auto"` is the default, `"rules"` has at most 16 tables, `"compact"` at most 256 rules.'
+    )
+
+
+def sizes_table(found: dict[Pair, Results]) -> str:
+    """What the sizes of the model keep of the full ensemble's gain, and what they hold."""
+    lines = [f"| pair | gain of full | {' | '.join(SIZES.values())} |", "|---|---|" + "---|" * len(SIZES)]
+    kept: dict[str, list[float]] = {}
+    for pair, results in found.items():
+        if not all(method in results.losses for method in SIZES):
+            continue
+        gain = -results.difference("mbct full", BASE)[0]
+        cells = []
+        for method in SIZES:
+            of = results.losses[method]
+            share = -results.difference(method, BASE)[0] / gain if gain else 1.0
+            kept.setdefault(method, []).append(share)
+            cells.append(f"{share:.0%} ({of['trees']:,}; {of['rules']:,}; {of['bytes'] / 1e3:,.0f} kB)")
+        lines.append(f"| {pair_name(pair)} | {1e5 * gain:.0f} | {' | '.join(cells)} |")
+    wanted = {"mbct": 0.97, "mbct rules": 0.95, "mbct compact": 0.85}
+    told = [
+        f"`{SIZES[m]}` keeps at least {least:.0%} on {sum(share >= least for share in kept[m])} of {len(kept[m])} pairs"
+        for m, least in wanted.items()
+        if m in kept
+    ]
+    return "\n".join(lines) + ("\n\n" + "; ".join(told) + "." if told else "")
 
 
 def pair_name(pair: Pair) -> str:

@@ -15,9 +15,11 @@ from mbct.stats.logodds import log_loss_of_logodds
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, RULES, TABLES, DistillationOptions, distill, is_small
+from mbct.training.distillation import COMPACT, RULES, SMALLEST, TABLES, DistillationOptions, distill, is_small
+from mbct.training.distillation_set import make_distillation_set
 from mbct.training.evidence import Gain
 from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
+from mbct.training.leaf_values import with_sums
 from mbct.training.monotone_step import monotone_tree
 from mbct.training.offsets import strongest
 from mbct.training.options import BoostingOptions
@@ -31,8 +33,10 @@ LEAST_RULES = 64
 """Smallest ``max_rules``: two leaves for each of 32 tables."""
 _MOST_OFFSET_GROUPS = 64
 """Leaves of an offset that stays beside tables."""
-_SYNTHETIC_SHARE, _MOST_SYNTHETIC = 3, 400_000
-"""Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks, and at most."""
+_SYNTHETIC_SHARE = 3
+"""Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks."""
+_ENOUGH_CELLS, _MOST_CELLS = 200_000, 400_000
+"""Rows of a distillation set at least, and real ones at most."""
 
 
 @dataclass(frozen=True)
@@ -153,28 +157,29 @@ def distill_ensemble(
 
     Offsets are trees of one split already; the strongest of them stay as they are.
     """
-    options = _distillation(model, constraints, spare_trees)
+    forms = _forms(model, constraints, spare_trees)
     whole = counted(model.trees)
-    if options is None:
+    if not forms:
         return ShippedTrees(model.trees, 1.0, whole if model.trees else "no tree, predictions are left unchanged")
-    if cells.block is not None:
-        # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.
-        wanted = min(_SYNTHETIC_SHARE * len(cells), _MOST_SYNTHETIC)
-        options = replace(options, enough_cells=max(options.enough_cells, wanted))
-    kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
-    options = replace(options, stages=tuple(stage - len(kept) for stage in options.stages))
 
     def total_step(codes: CodeMatrix) -> FloatArray:
         return summed_steps(model.trees, codes, cells.n_codes)
 
-    distilled = distill(cells, ordered, total_step, options, advance, usable, kept)
-    smaller = counted(distilled.trees, *(("table", "entries") if options.tables else ()))
-    if distilled.fidelity >= options.least_fidelity:
-        form = f"{smaller}, which keep {distilled.fidelity:.0%} of the correction of {whole}"
-        return ShippedTrees(distilled.trees, distilled.fidelity, form)
-    return ShippedTrees(
-        model.trees, 1.0, f"{whole}, the full ensemble: {smaller} would keep {distilled.fidelity:.0%} of its correction"
-    )
+    features = range(len(ordered)) if usable is None else usable
+    # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.
+    enough = _SYNTHETIC_SHARE * len(cells) if cells.block is not None else 0
+    enough = min(max(enough, _ENOUGH_CELLS), _MOST_CELLS)
+    rows = make_distillation_set(cells, ordered, features, total_step, _MOST_CELLS, enough)
+    for options in forms:
+        kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
+        options = replace(options, stages=tuple(stage - len(kept) for stage in options.stages))
+        found = distill(rows, options, advance, kept)
+        smaller = counted(found.trees, *(("table", "entries") if options.tables else ()))
+        if found.fidelity >= options.least_fidelity:
+            form = f"{smaller}, which keep {found.fidelity:.0%} of the correction of {whole}"
+            return ShippedTrees(tuple(with_sums(cells, found.trees)), found.fidelity, form)
+    form = f"{whole}, the full ensemble: {smaller} would keep {found.fidelity:.0%} of its correction"
+    return ShippedTrees(model.trees, 1.0, form)
 
 
 def counted(trees: Sequence[CalibrationTree], name: str = "tree", entries: str = "rules") -> str:
@@ -183,26 +188,34 @@ def counted(trees: Sequence[CalibrationTree], name: str = "tree", entries: str =
     return f"{len(trees):,} {name}{'s' * (len(trees) != 1)} with {n_leaves:,} {entries}"
 
 
-def _distillation(model: CrossFittedModel, constraints: Constraints, spare_trees: int) -> DistillationOptions | None:
-    """How to compress an ensemble; None keeps it as it is."""
+def _forms(model: CrossFittedModel, constraints: Constraints, spare_trees: int) -> list[DistillationOptions]:
+    """Smaller forms to try in their order; none where the ensemble is to stay as it is."""
     size, most_rules = constraints.model_size, constraints.max_rules
     n_rules = sum(len(tree.leaves) for tree in model.trees)
     allowed = most_rules is None or n_rules <= most_rules
     if not model.trees or (size == "full" and allowed):
-        return None
-    options = {"auto": TABLES, "rules": RULES, "compact": COMPACT, "full": TABLES}[size]
-    enough = TABLES if size == "auto" else COMPACT
-    if allowed and is_small(model.trees, enough.stages[-1] - spare_trees):
-        return None
-    stages = tuple(stage - spare_trees for stage in options.stages)
-    if size == "auto":
-        stages = tuple(stage for stage in stages if 2 * stage <= len(model.trees)) or stages[:1]
-    options = replace(options, stages=stages)
-    if most_rules is None:
-        return options
-    leaves = max(min(options.growth.max_leaves, most_rules // stages[-1]), 2)
-    growth = options.growth._replace(max_leaves=leaves)
-    return replace(options, growth=growth, least_fidelity=options.least_fidelity if allowed else 0.0)
+        return []
+    small = COMPACT if size == "compact" else TABLES
+    if allowed and is_small(model.trees, small.stages[-1] - spare_trees):
+        return []
+    forms = {"auto": [SMALLEST, TABLES], "rules": [RULES], "compact": [COMPACT], "full": [TABLES]}[size]
+    return [_within(each, len(model.trees), spare_trees, most_rules, allowed=allowed) for each in forms]
+
+
+def _within(
+    options: DistillationOptions, n_trees: int, spare_trees: int, most_rules: int | None, *, allowed: bool
+) -> DistillationOptions:
+    """A form with ``spare_trees`` left free, stages that halve the trees at least, and no more rules than asked for.
+
+    ``allowed``: the full ensemble may be shipped instead, where the form keeps too little.
+    """
+    fewer = [stage for stage in options.stages if 2 * stage <= n_trees] or options.stages[:1]
+    stages = tuple(stage - spare_trees for stage in fewer)
+    leaves = (
+        options.growth.max_leaves if most_rules is None else min(options.growth.max_leaves, most_rules // stages[-1])
+    )
+    least = options.least_fidelity if allowed or options is not TABLES else 0.0
+    return replace(options, stages=stages, growth=options.growth._replace(max_leaves=leaves), least_fidelity=least)
 
 
 def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:

@@ -10,15 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.cells import Cells
-from mbct.training.distillation_set import HELD_OUT, make_distillation_set
+from mbct.training.distillation_set import HELD_OUT
 from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.leaf_values import move, newton_sums, terminal_nodes, with_sums
+from mbct.training.leaf_values import move, newton_sums, terminal_nodes
 from mbct.training.tables import TableGrowth
 from mbct.validation import FloatArray
 
@@ -43,8 +41,8 @@ class DistillationOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
     ``least_fidelity``: below it at the last stage the full ensemble is kept. ``tables``: each tree is over at most
-    three features, with many leaves. ``cycles``: how often at most each tree is grown anew beside all the others. Below
-    ``enough_cells`` there are synthetic rows beside the real ones.
+    three features, with many leaves. ``cycles``: how often at most each tree is grown anew beside all the others, where
+    the fidelity is ``promising`` without.
     """
 
     stages: tuple[int, ...] = (8, 16, 32)
@@ -52,9 +50,8 @@ class DistillationOptions:
     least_fidelity: float = 0.95
     passes: int = 6
     cycles: int = 0
+    promising: float = 0.0
     ridge: float = 1.0
-    most_cells: int = 400_000
-    enough_cells: int = 100_000
     growth: TreeOptions = TABLE_GROWTH
     tables: bool = True
 
@@ -69,11 +66,12 @@ COMPACT = DistillationOptions(
     passes=10,
     cycles=6,
     ridge=0.2,
-    enough_cells=200_000,
     growth=DISTILLED_GROWTH._replace(rate=0.3, parent_shrinkage=0.2, min_curvature=1.0),
     tables=False,
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
+SMALLEST = replace(COMPACT, least_fidelity=TABLES.fidelity, promising=0.9)
+"""The same, where that keeps the ensemble's correction."""
 
 
 def is_small(trees: Sequence[CalibrationTree], most: int) -> bool:
@@ -90,22 +88,13 @@ class DistilledTrees:
 
 
 def distill(
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    total_step: Callable[[CodeMatrix], FloatArray],
+    rows: BinnedRows,
     options: DistillationOptions,
     on_tree: Callable[[int], None] = lambda _: None,
-    usable: Sequence[int] | None = None,
     kept: tuple[CalibrationTree, ...] = (),
 ) -> DistilledTrees:
-    """Few trees for what ``total_step`` adds to the log-odds, after the trees ``kept``, which come first.
-
-    Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
-    all by default.
-    """
-    features = range(len(ordered)) if usable is None else usable
-    rows = make_distillation_set(cells, ordered, features, total_step, options.most_cells, options.enough_cells)
-    student = _Student(rows, rows.log_odds + summed_steps(kept, rows.codes, cells.n_codes), options)
+    """Few trees for a distillation set, after the trees ``kept``, which come first; their sums are still empty."""
+    student = _Student(rows, rows.log_odds + summed_steps(kept, rows.codes, rows.n_codes), options)
     reached: list[float] = []
     for stage in options.stages:
         while len(student.trees) < stage:
@@ -114,12 +103,12 @@ def distill(
             if options.tables and len(student.trees) % _REFIT_EVERY == 0:
                 student.refit(_PASSES_IN_GROWTH)
         student.refit(options.passes)
-        if options.cycles:
+        if options.cycles and _fidelity(rows, student.log_odds) >= options.promising:
             student.improve(on_tree)
         reached.append(_fidelity(rows, student.log_odds))
         if reached[-1] >= options.fidelity or _out_of_reach(reached, options):
             break
-    return DistilledTrees(tuple(with_sums(cells, (*kept, *student.trees))), reached[-1])
+    return DistilledTrees((*kept, *student.trees), reached[-1])
 
 
 def _out_of_reach(reached: list[float], options: DistillationOptions) -> bool:
