@@ -53,7 +53,7 @@ def test_bad_scores(scores, message):
     ("labels", "message"),
     [
         ([0, 2, 0, 1], r"Only binary classification is supported. y has 3 classes \(0, 1, 2\)"),
-        ([0, 0.5, 0, 1], r"Unknown label type: y holds 0.5, which is no class but a number"),
+        ([0, 1.5, 0, 1], r"Unknown label type: y holds 1.5, which is no class but a number"),
         ([0, np.nan, 0, 1], r"y is missing: nan in row 1; drop the rows without a label"),
         (["no", "yes", "no", None], r"y is missing: None in row 3; drop the rows without a label"),
         (["no", 1, "no", 1], r"y mixes types that cannot be sorted: make all labels text or all numbers"),

@@ -53,7 +53,7 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     score_column: str | int | None
     positive: Any = None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None, trials: Any = None) -> Self:
         """Learn the calibration of ``X``'s score column from labels.
 
         Parameters
@@ -62,14 +62,26 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
             Any frame that narwhals reads (pandas, polars, pyarrow …). The score column holds probabilities.
         y : array of shape (n_rows,) or str
             Labels of two classes of any type (0 and 1, booleans, text), or the name of the label column in ``X``.
+            Fractions in [0, 1] count as that share of a positive and the rest of a negative row.
         sample_weight : array of shape (n_rows,), str or None, default=None
             Weight of each row, or the name of the weight column in ``X``. A weight of k equals k copies of the row.
         y_prob : array of shape (n_rows,) or None, default=None
             The prediction, where it is no column of ``X``.
+        trials : array of shape (n_rows,), str or None, default=None
+            Number of rows that each one stands for, or the name of that column; ``y`` then counts the positives.
         """
         one_class = self.accepts_one_class
         return self.fit_data(
-            training_data(X, y, sample_weight, y_prob, self.score_column, one_class=one_class, positive=self.positive)
+            training_data(
+                X,
+                y,
+                sample_weight,
+                y_prob,
+                self.score_column,
+                one_class=one_class,
+                positive=self.positive,
+                trials=trials,
+            )
         )
 
     def fit_data(self, data: TrainingData) -> Self:

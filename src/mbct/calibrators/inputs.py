@@ -77,22 +77,72 @@ def training_data(
     one_class: bool = False,
     positive: Any = None,
     blocks: BlockColumns | None = None,
+    trials: Any = None,
 ) -> TrainingData:
     """Check and align everything ``fit`` received.
 
     ``y`` may name the label column of ``X`` and ``sample_weight`` the weight column; ``y_prob`` stands for a
     score that is no column. ``one_class`` allows labels that are all equal; ``positive`` names the positive class.
+    Labels that are fractions, or counts out of ``trials``, become a positive and a negative row with their shares of
+    the weight.
     """
     columns, labels, label_name = take_labels(read_columns(X), y)
     columns, weight = take_weights(columns, sample_weight)
     columns, block = take_blocks(columns, blocks)
     same_length(columns.n_rows, y=labels)
+    if trials is not None:
+        columns, labels, weight = _out_of_trials(columns, labels, label_name, weight, trials)
+    if trials is not None or _are_fractions(labels[weight > 0]):
+        score_name, probability = scores(columns, score_column, y_prob)
+        rows = TrainingData(columns, score_name, probability, labels, weight, ClassLabels(), block, blocks)
+        return _split_soft(rows, label_name, one_class=one_class)
     found = binary_classes(labels[weight > 0], label_name, positive, one_class=one_class)
     score_name, probability = scores(columns, score_column, y_prob)
     # A row of weight 0 may have any label: it leaves no trace.
     y_true = np.zeros(len(labels))
     y_true[weight > 0] = found.encode(labels[weight > 0], label_name)
     return TrainingData(columns, score_name, probability, y_true, weight, found, block, blocks)
+
+
+def _are_fractions(labels: npt.NDArray[Any]) -> bool:
+    """Whether labels are probabilities: numbers in [0, 1], some of them strictly inside."""
+    if labels.dtype.kind != "f" or not len(labels):
+        return False
+    return bool(np.all((labels >= 0.0) & (labels <= 1.0)) and np.any((labels > 0.0) & (labels < 1.0)))
+
+
+def _out_of_trials(
+    columns: Columns, labels: npt.NDArray[Any], name: str, weight: FloatArray, trials: Any
+) -> tuple[Columns, FloatArray, FloatArray]:
+    """Columns without the trials, the fraction of positives, and the weight of each row times its trials."""
+    if isinstance(trials, str):
+        given, columns = (
+            as_weights(columns.numpy(trials), columns.n_rows, f"trials column {trials!r}"),
+            columns.without(trials),
+        )
+    else:
+        given = as_weights(trials, columns.n_rows, "trials")
+    if labels.dtype.kind not in "iufb":
+        raise DataError(f"{name} must hold counts of positives where trials are given, got {labels[0]!r}")
+    counts = labels.astype(np.float64)
+    outside = ~((counts >= 0.0) & (counts <= given))
+    if outside.any():
+        row = int(outside.argmax())
+        raise DataError(
+            f"{name} is {counts[row]:g} of {given[row]:g} trials in row {row}: it must lie between 0 and them"
+        )
+    return columns, counts / np.where(given > 0, given, 1.0), weight * given
+
+
+def _split_soft(rows: TrainingData, name: str, *, one_class: bool) -> TrainingData:
+    """Each row as a positive and a negative one, with the shares of its weight that its label says."""
+    share = np.where(rows.weight > 0, rows.y_true, 0.0)
+    weight = np.concatenate([rows.weight * share, rows.weight * (1.0 - share)])
+    both = rows.take(np.tile(np.arange(len(share)), 2))
+    both = replace(both, y_true=np.repeat([1.0, 0.0], len(share)), weight=weight).counted()
+    if not one_class and len(np.unique(both.y_true)) < 2:
+        raise DataError(f"{name} is the same in every row: both classes are needed to see a bias; widen the sample")
+    return both
 
 
 def take_labels(columns: Columns, y: Any) -> tuple[Columns, npt.NDArray[Any], str]:

@@ -151,6 +151,7 @@ class MBCTCalibrator(MBCTParameters):
         sample_weight: Any = None,
         *,
         y_prob: Any = None,
+        trials: Any = None,
         time: Any = None,
         groups: Any = None,
     ) -> Self:
@@ -161,19 +162,24 @@ class MBCTCalibrator(MBCTParameters):
         X : data frame, array, mapping of columns, path, or lazy frame
             Beside what every calibrator takes, anything that :func:`mbct.data.open_source` reads in place (a path, a
             DuckDB relation, a polars LazyFrame, a PySpark data frame); all others then are names of columns.
-        y, sample_weight, y_prob : as in :meth:`mbct.calibrators.Calibrator.fit`
-            Labels, weights and, where it is no column of ``X``, the prediction.
+        y, sample_weight, y_prob, trials : as in :meth:`mbct.calibrators.Calibrator.fit`
+            Labels, weights, the prediction where it is no column of ``X``, and trials where ``y`` counts positives;
+            rows that stay in their engine have labels of 0 and 1.
         time, groups : array of shape (n_rows,), str or None, default=None
             Which rows belong together, or the columns that say so; they replace the parameters of these names.
         """
         blocks = self.block_columns(time, groups)
         if is_lazy(X):
+            if trials is not None:
+                raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
             result, columns = fit_source(self, X, y, sample_weight, y_prob, blocks)
             self._keep(result)
             self._remember(result.model.score_column, columns, ClassLabels())
             return self
         return self.fit_data(
-            training_data(X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks)
+            training_data(
+                X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
+            )
         )
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:

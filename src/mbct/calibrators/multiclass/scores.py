@@ -58,7 +58,7 @@ class ManyScores(Calibrator):
     score_column: str | int | Sequence[str | int] | None  # type: ignore[assignment]  # K columns, where the base has one
     classes: Sequence[Any] | None
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, y_prob: Any = None, trials: Any = None) -> Self:
         """Learn the calibration of K score columns from labels.
 
         Parameters
@@ -67,15 +67,19 @@ class ManyScores(Calibrator):
             Rows with the score columns, labels of any number of classes, and weights.
         y_prob : array of shape (n_rows, K) or (n_rows,), or None, default=None
             The scores, one column for each class, where they are no columns of ``X``.
+        trials : as in :meth:`mbct.calibrators.Calibrator.fit`
+            With one score column alone.
         """
         columns, labels, label_name = take_labels(read_columns(X), y)
         columns, weight = take_weights(columns, sample_weight)
         blocks = self._block_columns()
         columns, block = take_blocks(columns, blocks)
-        names = self._score_names(columns, y_prob)
+        names = self._score_names(columns.without(trials) if isinstance(trials, str) else columns, y_prob)
+        if trials is not None and len(names) > 1:
+            raise DataError("trials count the positives of two classes: pass a row for each class with its weight")
         if len(names) == 1:
             score = self.score_column if isinstance(self.score_column, str | int) else names[0]
-            return self.fit_data(training_data(X, y, sample_weight, y_prob, score, blocks=blocks))
+            return self.fit_data(training_data(X, y, sample_weight, y_prob, score, blocks=blocks, trials=trials))
         rows = replace(_class_rows(columns, names, y_prob), block=block)
         same_length(columns.n_rows, y=labels)
         classes, code = class_labels(labels, label_name, self.classes)

@@ -90,10 +90,11 @@ class ReliabilityCurve:
 
     @property
     def highest(self) -> float:
-        """The largest value to be drawn: blocks of a few rows at the end, often of rate 1, do not stretch the axes."""
+        """The largest value to be drawn; a few rows at the end, often of rate 1, do not stretch the axes."""
         large = self.count >= _SMALL_BLOCK * self.n_rows
         shown = large if large.any() else np.ones(len(large), dtype=np.bool_)
-        return float(max(self.mean_prediction[shown].max(), self.upper[shown].max()))
+        upper = min(self.upper[shown].max(), 2.0 * max(self.label_rate[shown].max(), self.mean_prediction[shown].max()))
+        return float(max(self.mean_prediction[shown].max(), upper))
 
 
 def compute_reliability(
