@@ -130,7 +130,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; bins as columns."""
-        columns = {name: [getattr(b, name) for b in self.bins] for name in ("group", "name", *_NUMBERS)}
+        columns = {name: [getattr(b, name) for b in self.bins] for name in ("group", "name", "bound", *_NUMBERS)}
         return {**vars(self), "bins": columns, "intervals": self.intervals.to_dict()}
 
     def to_json(self) -> str:
