@@ -25,7 +25,7 @@ _FROM_VALUES = 50
 """A category with fewer values is coded by a CASE; one with more is joined by value."""
 _MOST_JOINS = 60
 """SQLite joins 64 tables at most."""
-_LARGEST_PLACES = 1_000_000
+_LARGEST_PLACES = 2_000_000
 """Entries of all arrays together that are written as text."""
 
 
@@ -104,7 +104,7 @@ def joined_tables(
     if len(joined.values) > _LARGEST_PLACES:
         raise ParameterError(
             f"the tables of this model have {len(joined.values):,} entries, too many for SQL (at most "
-            f"{_LARGEST_PLACES:,}): fit with model_size='rules' or model_size='compact'"
+            f"{_LARGEST_PLACES:,}): fit with a smaller max_rules, or with model_size='compact'"
         )
     features = _feature_tables(model, list(found), joined.plan, joined.classes)
 
