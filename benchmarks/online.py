@@ -172,29 +172,33 @@ Mean over weeks of |log PCOC|, the relative error of a week's level:
 {head}
 {chr(10).join(levels)}
 
-![PCOC by week](online.svg)
+![PCOC and log loss by week](online.svg)
 
-PCOC by week with intervals of two standard errors of whole days. `online.json` has log loss and PCOC of every week.
+PCOC and log loss by week with intervals of two standard errors of whole days; `online.json` has the figures.
 """
 
 
 def draw(results: dict[str, Any], path: Path) -> None:
-    """PCOC by week of every arm, a panel a data set."""
+    """PCOC and log loss by week of three arms, a row a data set."""
     import matplotlib as mpl
     from matplotlib import pyplot as plt
 
     mpl.rcParams["svg.hashsalt"] = "mbct"
-    figure, axes = plt.subplots(len(results), 1, figsize=(9, 2.4 * len(results)), layout="constrained")
+    figure, axes = plt.subplots(len(results), 2, figsize=(12, 2.3 * len(results)), layout="constrained", squeeze=False)
     shown = {"base": "#888888", "retrain": "#1f77b4", "retrain + online": "#d62728"}
-    for axis, (name, found) in zip(np.atleast_1d(axes), results.items(), strict=True):
+    for row, (name, found) in zip(axes, results.items(), strict=True):
         weeks = np.array([entry["week"] for entry in found["weeks"]])
-        for shift, (arm, colour) in zip((-0.15, 0.0, 0.15), shown.items(), strict=True):
-            ratio, error = np.array([entry[arm]["pcoc"] for entry in found["weeks"]]).T
-            axis.errorbar(weeks + shift, ratio, 2 * error, label=arm, color=colour, lw=1.2, elinewidth=0.6, alpha=0.85)
-        axis.axhline(1.0, color="black", lw=0.6)
-        axis.set(title=name, ylabel="PCOC")
-    np.atleast_1d(axes)[0].legend(ncols=3, fontsize="small", frameon=False)
-    np.atleast_1d(axes)[-1].set_xlabel("week of the stream")
+        for axis, metric in zip(row, ("pcoc", "log_loss"), strict=True):
+            for shift, (arm, colour) in zip((-0.15, 0.0, 0.15), shown.items(), strict=True):
+                value, error = np.array([entry[arm][metric] for entry in found["weeks"]]).T
+                axis.errorbar(
+                    weeks + shift, value, 2 * error, label=arm, color=colour, lw=1.2, elinewidth=0.5, alpha=0.85
+                )
+            axis.set_title(f"{name}: {'PCOC' if metric == 'pcoc' else 'log loss'}", fontsize="medium")
+        row[0].axhline(1.0, color="black", lw=0.6)
+    axes[0, 0].legend(ncols=3, fontsize="small", frameon=False)
+    for axis in axes[-1]:
+        axis.set_xlabel("week of the stream")
     figure.savefig(path, metadata={"Date": None})
 
 

@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 from mbct import MBCTCalibrator, load_model
 from mbct.calibrators.persistence import dumps
+from mbct.data import aggregate, fit_bins
 from mbct.stats.logodds import logit, sigmoid
 from mbct.store import CellStore, ModelRegistry
 from terminal import mbct, mbct_on_terminal
@@ -155,3 +156,18 @@ def test_bad_input(days: Path, arguments: list[str], text: str):
     assert done.code == 2
     assert text in done.err
     assert "unexpected" not in done.err
+
+
+def test_maturity_is_shown_as_a_curve(tmp_path):
+    store = CellStore(tmp_path / "late")
+    p = np.tile([0.2, 0.4], 50)
+    for seen, positives in ((1, 10), (2, 20), (4, 25)):
+        frame = {"p": p, "y": (np.arange(100) < positives).astype(int)}
+        bins = fit_bins({"p": p, "y": np.arange(100) % 2}, score_column="p", label="y")
+        cells = aggregate(frame, bins, label="y")
+        store.append(cells, bins, day="2024-05-01", batch="a", replace=True, seen=f"2024-05-0{seen}")
+    found = json.loads(mbct("cells", "maturity", "--store", "late", "--json", cwd=tmp_path).out)
+    assert found["arrived"] == pytest.approx([0.4, 0.8, 0.8, 1.0])
+    shown = mbct("cells", "maturity", "--store", "late", cwd=tmp_path).out
+    assert "80.0%" in shown
+    assert "\N{FULL BLOCK}" * 40 in shown

@@ -10,6 +10,7 @@ import pytest
 
 from mbct.serving.loaded_model import LoadedModel
 from mbct.store import CellStore, ModelRegistry
+from processes import redis_server  # noqa: F401 - a fixture is found by name
 from terminal import mbct
 
 FIRST = datetime.date(2024, 5, 1)
@@ -119,3 +120,16 @@ def test_a_wrong_config_is_named(folder, config, message):
     done = run(folder, "loop", "bad.toml")
     assert done.code == 2
     assert message in done.err
+
+
+def test_the_model_in_service_goes_to_redis_when_it_changes(folder, redis_server):  # noqa: F811 - the fixture
+    url = redis_server.url
+    config = CONFIG.replace('file = "model.json"', f'redis = "{url}"\nname = "clicks"')
+    (folder / "loop.toml").write_text(config)
+    runs = []
+    for number in range(4):
+        done = run(folder, "loop", "loop.toml", "--day", write_day(folder, number), "--json")
+        runs.append(json.loads(done.out))
+    with ModelRegistry(url, "clicks") as published:
+        assert published.in_service() == ModelRegistry(folder / "cells").in_service() is not None
+        assert len(published.versions()) == len({r["in_service"] for r in runs} - {None})

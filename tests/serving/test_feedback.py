@@ -370,4 +370,5 @@ def test_delays_of_outcomes_are_read_from_the_journal(tmp_path, clock):
     delay, watched = outcome_delays(tmp_path, clock.now + 3600.0)
     assert sorted(delay) == [1 / 24, float("inf"), float("inf")]
     assert watched == [2 / 24] * 3
+    assert outcome_delays(tmp_path, clock.now, "another") == ([], [])
     loop.close()

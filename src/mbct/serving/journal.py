@@ -238,16 +238,17 @@ def lines_of(path: Path) -> list[Joined]:
     return list(_lines(path, Joined))
 
 
-def outcome_delays(folder: Path, now: float) -> tuple[list[float], list[float]]:
+def outcome_delays(folder: Path, now: float, segment: str | None = None) -> tuple[list[float], list[float]]:
     """Days from each score in a journal to its positive outcome, and days that it was watched up to ``now``.
 
     Infinity stands where no positive came; a reported negative is final, so it is watched to the end. The two lists are
-    what :func:`~mbct.stats.maturity.maturity_of_delays` takes; a service on the folder may go on meanwhile.
+    what :func:`~mbct.stats.maturity.maturity_of_delays` takes, of one ``segment`` or of all rows; a service on the
+    folder may go on meanwhile.
     """
-    joined = [
-        line for kind in ("handed", "outcomes") for path in folder.glob(f"{kind}-*") for line in _lines(path, Joined)
-    ]
-    scored = [line for path in folder.glob("scores-*") for line in _lines(path, Remembered)]
+    files = [*folder.glob("handed-*"), *folder.glob("outcomes-*")]
+    joined = [line for path in files for line in _lines(path, Joined) if segment in (None, line.scored.segment)]
+    scores = [line for path in folder.glob("scores-*") for line in _lines(path, Remembered)]
+    scored = [line for line in scores if segment in (None, line.segment)]
     answered = {line.scored.number for line in joined}
     waiting = [line for line in scored if line.number not in answered]
     oldest = min([line.scored.at for line in joined] + [line.at for line in waiting], default=now)
