@@ -8,6 +8,7 @@ out and average log-odds: folds of blocks (stretches of time, or groups) are wha
 import json
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -19,9 +20,11 @@ from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.registry import make
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
+from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.cells import Cells
 from mbct.training.default import Constraints, ModelSize, distill_ensemble
-from mbct.training.fold_mean import fit_cross_fitted
+from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
 from mbct.training.options import BoostingOptions
 from quality_data import N_THREADS, Split, contiguous_folds, group_folds
 
@@ -77,10 +80,33 @@ def run(method: str, split: Split, order: str, seed: int = 0) -> tuple[np.ndarra
     return np.asarray(calibrator.calibrate(split.eval_frame[columns])), {}
 
 
-def mbct_sizes(
-    split: Split, order: str, seed: int, sizes: Iterable[str]
-) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
-    """Probabilities of the default preset in some of its sizes, which share one growth; what each cost and holds."""
+@dataclass(frozen=True)
+class GrownModel:
+    """The default preset's full ensemble with the cells that it was grown on; ``usable``: features it may split by."""
+
+    bins: FeatureBins
+    cells: Cells
+    whole: CrossFittedModel
+    seconds: float
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Whether the codes of each feature have an order."""
+        return tuple(feature.ordered for feature in self.bins)
+
+    @property
+    def usable(self) -> list[int]:
+        """Features that do not identify the time."""
+        return [j for j in range(len(self.ordered)) if j not in self.whole.excluded]
+
+    def encoded(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and scores of rows."""
+        scores = frame["score"].to_numpy()
+        return encode(read_columns(frame), self.bins, scores), scores
+
+
+def grow(split: Split, order: str, seed: int) -> GrownModel:
+    """Grow the default preset as :class:`MBCTCalibrator` does."""
     started = time.perf_counter()
     calibrator = MBCTCalibrator(score_column="score", random_state=seed)
     block = {} if split.fit_block is None else {order: split.fit_block}
@@ -92,15 +118,21 @@ def mbct_sizes(
     ordered = tuple(feature.ordered for feature in bins)
     options = BoostingOptions(seed=seed)
     whole = fit_cross_fitted(cells, ordered, options, config.n_threads, block_options=config.block_options)
-    usable = [j for j in range(len(ordered)) if j not in whole.excluded]
-    grown = time.perf_counter() - started
-    scores = split.eval_frame["score"].to_numpy()
-    codes = encode(read_columns(split.eval_frame), bins, scores)
+    return GrownModel(bins, cells, whole, time.perf_counter() - started)
+
+
+def mbct_sizes(
+    split: Split, order: str, seed: int, sizes: Iterable[str]
+) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
+    """Probabilities of the default preset in some of its sizes, which share one growth; what each cost and holds."""
+    grown = grow(split, order, seed)
+    codes, scores = grown.encoded(split.eval_frame)
     found = {}
     for name in sizes:
         started = time.perf_counter()
-        shipped = distill_ensemble(whole, cells, ordered, Constraints(SIZES[name]), usable=usable)
-        model = CalibrationEnsemble("score", "odds", bins, shipped.trees)
+        constraints = Constraints(SIZES[name])
+        shipped = distill_ensemble(grown.whole, grown.cells, grown.ordered, constraints, usable=grown.usable)
+        model = CalibrationEnsemble("score", "odds", grown.bins, shipped.trees)
         found[name] = (
             model.calibrate_codes(codes, scores),
             {
@@ -108,7 +140,7 @@ def mbct_sizes(
                 "rules": model.n_rules,
                 "fidelity": round(shipped.fidelity, 5),
                 "bytes": len(json.dumps(model.to_dict(), separators=(",", ":"))),
-                "seconds": round(grown + time.perf_counter() - started, 2),
+                "seconds": round(grown.seconds + time.perf_counter() - started, 2),
             },
         )
     return found

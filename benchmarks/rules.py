@@ -1,51 +1,127 @@
-"""What each rule buys: held-out log loss against the number of rules.
+"""What small models keep: the full ensemble's held-out gain against look-ups a row and bytes, in time order.
 
     python benchmarks/rules.py --data ../shared/data
 
-One full ensemble of the default preset is grown for each data set and base of ``quality.py`` and said again in
-1 to 96 trees of up to 32 leaves. Writes ``docs/benchmarks/rules.json``, ``rules.svg`` and ``rules.md``.
+One full ensemble is grown for each data set of ``quality.py --order time`` with the strong base, and distilled into
+trees of 32 leaves and into tables over two or three features, 4 to 32 of them. With 16 tables two more ideas are tried:
+leaf values fitted again on the labels, shrunk to what they were, and leaf values joined to 16 of a table. Writes
+``docs/benchmarks/rules.jsonl``, ``rules.svg`` and ``rules.md``.
 """
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mbct import MBCTCalibrator
-from mbct.calibrators.inputs import training_data
+import numpy as np
+
+from mbct.model.bins import code_offsets
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import summed_steps
+from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
-from mbct.training.distillation import DISTILLED_GROWTH, DistillationOptions, distill
-from quality import DATA, OUT, thirds
-from quality_peers import row_losses
+from mbct.stats.logodds import logit
+from mbct.training.cells import Cells
+from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, distill
+from mbct.training.distillation_set import make_distillation_set
+from mbct.training.leaf_values import newton_sums, terminal_nodes
+from mbct.training.offsets import grouped
+from quality_data import pairs, splits
+from quality_peers import GrownModel, grow, row_losses, sigmoid
 
-STAGES = (1, 2, 4, 8, 16, 32, 64, 96)
+OUT = Path("docs/benchmarks")
+STAGES = (4, 8, 16, 32)
+PRIOR = 500.0
+"""Curvature with which leaf values stay what they were when they are fitted again on labels."""
+JOINED = 16
+STYLES = {"trees of 32 leaves": "o-", "tables of two features": "s--", "tables of three features": "D-"}
+Trees = tuple[CalibrationTree, ...]
 
 
-def measure(name: str, kind: str, folder: Path) -> dict[str, Any]:
-    """Log loss of the base, of the full ensemble, and of each smaller model."""
-    (fitting, label), (judging, y) = thirds(name, kind, 0, folder)
-    model = MBCTCalibrator(score_column="score", model_size="full").fit(fitting, label)
-    full = model.model_
-    bins, cells = model.binned_cells(training_data(fitting, label, None, None, "score"), model.config())
-    ordered = tuple(feature.ordered for feature in bins)
+def refitted(trees: Trees, cells: Cells) -> Trees:
+    """Leaf values moved by the labels, in three Newton passes."""
+    sums, offset = cells.sums, code_offsets(cells.n_codes)
+    log_odds = sums.logit / sums.count + summed_steps(trees, cells.codes, cells.n_codes)
+    rows = np.arange(len(cells.codes), dtype=np.int32)
+    found = list(trees)
+    for _ in range(3):
+        for i, (tree, first) in enumerate(zip(found, trees, strict=True)):
+            node = terminal_nodes(tree, cells.codes, offset)
+            g, h = newton_sums(rows, node, log_odds, sums.count, sums.label, tree.n_nodes)
+            change = np.where(h > 0, (g - PRIOR * (tree.leaf_value - first.leaf_value)) / (h + PRIOR), 0.0)
+            found[i] = replace(tree, leaf_value=tree.leaf_value + change)
+            log_odds += change[node]
+    return tuple(found)
 
-    def loss() -> float:
-        return float(row_losses(model.calibrate(judging), y).mean())
 
-    base = float(row_losses(judging["score"].to_numpy(), y).mean())
-    found = {"data": name, "base": kind, "log_loss": base, "full": loss(), "full_rules": full.n_rules, "points": []}
-    for stage in STAGES if full.trees else ():
-        options = replace(DistillationOptions(), stages=(stage,), growth=DISTILLED_GROWTH)
-        few = distill(cells, ordered, full.total_step, options)
-        model.model_ = full.with_trees(few.trees)
-        found["points"].append({"trees": stage, "rules": model.model_.n_rules, "log_loss": loss()})
-    return found
+def joined(trees: Trees, cells: Cells) -> Trees:
+    """Leaf values of each tree joined to a few."""
+    found = []
+    for tree in trees:
+        node = terminal_nodes(tree, cells.codes, code_offsets(cells.n_codes))
+        weight = np.bincount(node, cells.sums.count, tree.n_nodes)
+        group, mean = grouped(tree.leaf_value[tree.leaves], np.maximum(weight[tree.leaves], 1e-9), JOINED)
+        value = tree.leaf_value.copy()
+        value[tree.leaves] = mean[group]
+        found.append(replace(tree, leaf_value=value))
+    return tuple(found)
+
+
+def forms(grown: GrownModel) -> Iterator[tuple[str, Trees]]:
+    """Every smaller form of one ensemble, with its name."""
+    cells, whole = grown.cells, grown.whole
+
+    def total_step(codes: np.ndarray) -> np.ndarray:
+        return summed_steps(whole.trees, codes, cells.n_codes)
+
+    rows = make_distillation_set(cells, grown.ordered, grown.usable, total_step, 400_000, 400_000)
+    of_trees = replace(RULES, growth=DISTILLED_GROWTH, tables=0)
+    for name, options in zip(STYLES, (of_trees, replace(RULES, tables=2), RULES), strict=True):
+        for stage in STAGES:
+            trees = distill(rows, replace(options, stages=(stage,))).trees
+            yield name, trees
+            if stage == 16 and options is RULES:
+                yield "16 tables, fitted again on labels", refitted(trees, cells)
+                yield f"16 tables, {JOINED} values each", joined(trees, cells)
+    yield "compact", distill(rows, COMPACT).trees
+
+
+def measure(name: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Held-out log loss, look-ups, entries and bytes of the base, the full ensemble and every smaller form."""
+    split = splits(name, "strong", False, folder)
+    grown = grow(split, "time", 0)
+    codes, scores = grown.encoded(split.eval_frame)
+
+    def result(form: str, trees: Trees) -> dict[str, Any]:
+        p = sigmoid(logit(scores) + summed_steps(trees, codes, grown.cells.n_codes))
+        model = CalibrationEnsemble("score", "odds", grown.bins, trees)
+        size = len(json.dumps(model.to_dict(), separators=(",", ":")))
+        loss = float(row_losses(p, split.eval_label).mean())
+        return {
+            "data": name,
+            "form": form,
+            "lookups": len(trees),
+            "entries": model.n_rules,
+            "bytes": size,
+            "loss": loss,
+        }
+
+    yield result("base", ())
+    yield result("full", grown.whole.trees)
+    for form, trees in forms(grown):
+        yield result(form, trees)
+
+
+def share(results: list[dict[str, Any]], of: dict[str, Any]) -> float:
+    """Share of the full ensemble's gain."""
+    loss = {r["form"]: r["loss"] for r in results if r["data"] == of["data"] and r["form"] in ("base", "full")}
+    return float((loss["base"] - of["loss"]) / (loss["base"] - loss["full"]))
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
-    """One panel a data set, one line a base: share of the full ensemble's gain against rules."""
+    """One panel a data set: share of the gain against look-ups a row."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -53,76 +129,64 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(r["data"] for r in results))
-    n_lines = (len(names) + 1) // 2
-    figure, axes = plt.subplots(
-        n_lines, 2, figsize=(7.5, 2.6 * n_lines + 0.3), layout="constrained", sharey=True, squeeze=False
-    )
+    figure, axes = plt.subplots(2, (len(names) + 1) // 2, figsize=(9.5, 5.4), layout="constrained", sharey=True)
     for axis in axes.flat[len(names) :]:
-        axis.set_axis_off()
+        axis.axis("off")
     for axis, name in zip(axes.flat, names, strict=False):
-        for result in (r for r in results if r["data"] == name):
-            colour, mark = ("#0072b2", "o") if result["base"] == "strong" else ("#d55e00", "s")
-            gain = result["log_loss"] - result["full"]
-            rules = [p["rules"] for p in result["points"]]
-            kept = [(result["log_loss"] - p["log_loss"]) / gain for p in result["points"]]
-            axis.plot(rules, kept, mark + "-", color=colour, ms=4, label=f"{result['base']} base")
-            axis.plot(result["full_rules"], 1.0, mark, color=colour, ms=7, mfc="white")
-        axis.axvline(256, color="grey", linewidth=0.8, linestyle=":")
-        axis.axhline(1.0, color="black", linewidth=0.8)
-        axis.set_xscale("log")
-        axis.set_title(name, fontsize=10, loc="left")
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
-    axes[0, 0].legend(frameon=False, fontsize=9)
-    figure.supylabel("kept of the held-out gain", fontsize=10)
-    figure.supxlabel("rules (white: the full ensemble; dotted: model_size='compact')", fontsize=10)
+        for form, style in STYLES.items():
+            own = [r for r in results if r["data"] == name and r["form"] == form]
+            shares = [100 * share(results, r) for r in own]
+            axis.plot([r["lookups"] for r in own], shares, style, label=form, ms=4)
+        axis.axhline(100, color="#999999", lw=0.8)
+        axis.set(title=name, xscale="log", ylim=(0, 110))
+        axis.set_xticks(STAGES, [str(stage) for stage in STAGES])
+        axis.minorticks_off()
+    axes.flat[0].legend(frameon=False, fontsize=8, loc="lower right")
+    figure.supxlabel("look-ups a row", fontsize=10)
+    figure.supylabel("% of the full ensemble's held-out gain", fontsize=10)
     figure.savefig(path, metadata={"Date": None})
 
 
 def page(results: list[dict[str, Any]]) -> str:
-    """Log loss at each size."""
-    head = "| data, base | no rule | " + " | ".join(f"{s} tree{'s' * (s > 1)}" for s in STAGES) + " | full |"
-    lines = [head, "|---" * (len(STAGES) + 3) + "|"]
+    """The picture and every number."""
+    lines = [
+        "# What small models keep",
+        "Share of the full ensemble's held-out gain in log loss that smaller forms of it keep, in time order with the "
+        "strong base; in brackets entries and kilobytes. A table is a tree over at most three features: one look-up, "
+        "however many entries. Made by `python benchmarks/rules.py`. Sizes on every pair: "
+        "[held-out quality in time order](quality-time.md#sizes).",
+        "![share of the gain against look-ups](rules.svg)",
+    ]
+    names = list(dict.fromkeys(r["data"] for r in results))
+    rows: dict[str, dict[str, str]] = {}
     for r in results:
-        cells = [f"{p['log_loss']:.5f} ({p['rules']:,})" for p in r["points"]] or ["–"] * len(STAGES)
-        lines.append(
-            f"| {r['data']}, {r['base']} | {r['log_loss']:.5f} | "
-            + " | ".join(cells)
-            + f" | {r['full']:.5f} ({r['full_rules']:,}) |"
-        )
-    said = (
-        "Held-out log loss, in brackets the number of rules; one split. Made by `python benchmarks/rules.py`. Here "
-        'trees are only added; `size="compact"` also replaces each of its eight in turn, and so keeps more with 256 '
-        "rules ([held-out quality](quality.md)). [What few rules cannot say](rules-limit.md)."
-    )
-    return f"# What each rule buys\n\n{said}\n\n![kept of the gain](rules.svg)\n\n" + "\n".join(lines) + "\n"
-
-
-def measured(
-    measure: Callable[[str, str, Path], dict[str, Any]], pairs: list[tuple[str, str]], folder: Path
-) -> list[dict[str, Any]]:
-    """Each data set and base."""
-    results = []
-    with progress("rules", len(pairs)) as advance:
-        for name, kind in pairs:
-            results.append(measure(name, kind, folder))
-            advance(1)
-    return results
+        if r["form"] != "base":
+            label = f"{r['lookups']} {r['form']}" if r["form"] in STYLES else r["form"]
+            label = "full ensemble" if r["form"] == "full" else label
+            size = f"{r['entries']:,}; {r['bytes'] / 1e3:,.0f} kB"
+            rows.setdefault(label, {})[r["data"]] = f"{share(results, r):.0%} ({size})"
+    table = ["| form | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+    table += [f"| {label} | " + " | ".join(row.get(name, "–") for name in names) + " |" for label, row in rows.items()]
+    return "\n\n".join([*lines, "\n".join(table)]) + "\n"
 
 
 def main() -> None:
-    """Measure, draw, write."""
+    """Measure what is missing and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--only", nargs="*", choices=list(DATA), default=list(DATA))
-    parser.add_argument("--draw", action="store_true", help="measure nothing: page and picture from rules.json")
+    parser.add_argument("--again", action="store_true", help="measure all again")
     arguments = parser.parse_args()
-    OUT.mkdir(parents=True, exist_ok=True)
-    kept = OUT / "rules.json"
-    if not arguments.draw:
-        pairs = [(name, kind) for name in arguments.only for kind in ("strong", "weak")]
-        kept.write_text(json.dumps(measured(measure, pairs, arguments.data), indent=1) + "\n")
-    results = json.loads(kept.read_text())
+    kept = OUT / "rules.jsonl"
+    results = (
+        [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() and not arguments.again else []
+    )
+    done = {r["data"] for r in results}
+    names = [n for n in dict.fromkeys(name for name, *_ in pairs("time")) if n not in done]
+    with progress("rules", len(names)) as advance:
+        for name in names:
+            results += measure(name, arguments.data)
+            kept.write_text("".join(json.dumps(r) + "\n" for r in results))
+            advance(1)
     (OUT / "rules.md").write_text(page(results))
     draw(results, OUT / "rules.svg")
     print(page(results))

@@ -41,8 +41,8 @@ class DistillationOptions:
     """``stages``: numbers of trees after which the fidelity is measured; the first that reaches ``fidelity`` is kept.
 
     ``least_fidelity``: below it at the last stage the full ensemble is kept. ``tables``: each tree is over at most
-    three features, with many leaves. ``cycles``: how often at most each tree is grown anew beside all the others, where
-    the fidelity is ``promising`` without.
+    so many features, with many leaves; 0 for trees over any. ``cycles``: how often at most each tree is grown anew
+    beside all the others, where the fidelity is ``promising`` without.
     """
 
     stages: tuple[int, ...] = (8, 16, 32)
@@ -53,7 +53,7 @@ class DistillationOptions:
     promising: float = 0.0
     ridge: float = 1.0
     growth: TreeOptions = TABLE_GROWTH
-    tables: bool = True
+    tables: int = 3
 
 
 TABLES = DistillationOptions()
@@ -67,7 +67,7 @@ COMPACT = DistillationOptions(
     cycles=6,
     ridge=0.2,
     growth=DISTILLED_GROWTH._replace(rate=0.3, parent_shrinkage=0.2, min_curvature=1.0),
-    tables=False,
+    tables=0,
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 SMALLEST = replace(COMPACT, least_fidelity=TABLES.fidelity, promising=0.9)
@@ -127,7 +127,7 @@ class _Student:
         self.train_rows = rows.train_rows(HELD_OUT)
         self.log_odds = log_odds
         self.options = options
-        self.tables = TableGrowth(rows, self.train_rows) if options.tables else None
+        self.tables = TableGrowth(rows, self.train_rows, options.tables) if options.tables else None
         self.trees: list[CalibrationTree] = []
         self.nodes: list[IntArray] = []
 

@@ -54,10 +54,10 @@ class ClassedRows:
 class TableGrowth:
     """Chooses the features of the next table and the rows, coded by classes, to grow it on."""
 
-    def __init__(self, rows: BinnedRows, train_rows: RowNumbers):
+    def __init__(self, rows: BinnedRows, train_rows: RowNumbers, most_features: int = 3):
         self.rows = rows
         self.train_rows = train_rows
-        most = min(len(rows.usable), max(_CLASSES))
+        most = min(len(rows.usable), most_features)
         step = logit(rows.label / rows.weight) - rows.log_odds
         self.classed = {n: _classed(rows, step, *_CLASSES[n]) for n in range(1, most + 1)}
 
