@@ -52,12 +52,12 @@ class Graph:
         self._nodes.append(self._helper.make_node(operator, inputs, [output], domain=domain, **attributes))
         return output
 
-    def finished(self, result: str, output: str) -> bytes:
+    def finished(self, result: str, output: str, shape: tuple[str | int, ...] = ("rows",)) -> bytes:
         """Serialise the graph with ``result`` as its only output, called ``output``."""
         from onnx import checker
 
         self._nodes.append(self._helper.make_node("Identity", [result], [output]))
-        described = self._helper.make_tensor_value_info(output, self._proto.DOUBLE, ["rows"])
+        described = self._helper.make_tensor_value_info(output, self._proto.DOUBLE, list(shape))
         graph = self._helper.make_graph(
             self._nodes, "calibration", self._inputs, [described], list(self._constants.values())
         )

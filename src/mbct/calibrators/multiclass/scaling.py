@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from mbct.calibrators.multiclass.logits import LinearLogits, fit_logits
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, log_scores
 from mbct.errors import ParameterError
+from mbct.model.class_scaling import ClassScaling
 from mbct.model.file_check import fault, number
 from mbct.training.joint import softmax
 from mbct.validation import FloatArray, at_least
@@ -64,6 +65,23 @@ def fit_temperature(probabilities: FloatArray, code: npt.NDArray[np.intp], weigh
         -_LOG_RANGE if low >= 0 else _LOG_RANGE if high <= 0 else brentq(slope, -_LOG_RANGE, _LOG_RANGE, xtol=1e-12)
     )
     return TemperedScores(float(np.exp(log_inverse)), 1.0 / (total + 1.0))
+
+
+def class_scaling(calibrator: Any) -> ClassScaling:
+    """What an export needs of a fitted ``matrix-scaling`` or ``dirichlet`` calibrator of many classes."""
+    if not isinstance(getattr(calibrator, "map_", None), LinearLogits) or isinstance(calibrator.score_column_, str):
+        raise ParameterError(
+            f"of many classes matrix-scaling and dirichlet are exported, not a model of method {calibrator.method!r}"
+        )
+    classes = tuple(map(str, calibrator.classes_.tolist()))
+    tempered, logits = calibrator.tempered_, calibrator.map_
+    return ClassScaling(
+        tuple(calibrator.score_column_),
+        classes,
+        **tempered.to_dict(),
+        weights=logits.weights,
+        intercept=logits.intercept,
+    )
 
 
 class MatrixScalingCalibrator(ManyScores):
