@@ -30,3 +30,12 @@ def test_weights_and_methods_without_bins_are_refused(folder: Path, tmp_path: Pa
     assert (weighted.code, "a certificate counts every row once" in weighted.err) == (2, True)
     done = mbct("certify", folder / "isotonic.json", folder / "holdout.parquet", cwd=tmp_path)
     assert (done.code, "which has no bins; fit 'mbct'" in done.err) == (2, True)
+
+
+def test_a_fit_certifies_itself(folder: Path, tmp_path: Path):
+    settings = ["--preset", "fast", "--set", "certify=0.3", "--set", "max_error=0.1", "--set", "max_trees=2"]
+    done = mbct("fit", folder / "clicks.parquet", *settings, "-o", "model.json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    certificate = load_model(tmp_path / "model.json").certificate_
+    assert max(found.bound for found in certificate.group("partition")) <= 0.1
+    assert all(f"certified {line}" in done.out for line in certificate.lines())

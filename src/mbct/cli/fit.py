@@ -37,6 +37,7 @@ EXAMPLES = (
     "mbct fit visits.parquet --group patient -o model.json",
     "mbct fit clicks.parquet --preset paper --set max_depth=4 -o model.json",
     "mbct fit clicks.parquet --set model_size=compact -o model.json",
+    "mbct fit clicks.parquet --set certify=0.2 --set max_error=0.05 -o certified.json",
     "mbct fit clicks.parquet --set rank_preservation=within-bin --set negative_sampling_rate=0.1 -o model.json",
     "mbct fit clicks.parquet --method isotonic -o model.json",
     "mbct fit animals.parquet --label animal --score 'p_*' -o model.json",
@@ -147,7 +148,10 @@ class Fitted:
         return {**found, "corrections": [vars(each) for each in self.corrections]}
 
     def __str__(self) -> str:
-        return "\n".join(line for line in (self._rows(), self._gain(), self._columns(), self._largest()) if line)
+        certificate = getattr(self.calibrator, "certificate_", None)
+        certified = [] if certificate is None else [f"certified {line}" for line in certificate.lines()]
+        lines = (self._rows(), self._gain(), self._columns(), self._largest(), *certified)
+        return "\n".join(line for line in lines if line)
 
     def _rows(self) -> str:
         period = "" if self.period is None else f" from {self.period[0]} to {self.period[1]}"
@@ -204,8 +208,10 @@ def fit_rows(data: Data, roles: Roles, method: str, parameters: dict[str, Any], 
     check_settings(method, parameters, known - {"score_column", "features"})
     taken = {name: value for name, value in blocks.items() if name in known and value is not None}
     calibrator = kind(score_column=roles.score, **{**taken, **parameters})
-    # The paper's trees undo a sampling of negatives row by row.
-    by_row = parameters.get("preset") == "paper" and parameters.get("negative_sampling_rate", 1.0) != 1.0
+    # The paper's trees undo a sampling of negatives row by row, and a certificate is made of rows.
+    by_row = parameters.get("certify") is not None or (
+        parameters.get("preset") == "paper" and parameters.get("negative_sampling_rate", 1.0) != 1.0
+    )
     rows = data.source(roles.columns) if method == "mbct" and not by_row else data.table(roles.columns)
     calibrator.fit(rows, roles.label, roles.weight)
     return _with_means(calibrator, data, roles)
