@@ -26,7 +26,7 @@ from mbct.calibrators.registry import make
 from mbct.metrics import field_rce
 from mbct.progress import progress
 from quality_blocks import MAX_SUMS, run_order
-from quality_blocks_page import block_page
+from quality_blocks_page import block_page, with_time_table
 from quality_data import ORDERS, RANDOM, Split, splits
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 from quality_peers import METHODS as BLOCK_METHODS
@@ -154,6 +154,8 @@ def main() -> None:
     results = run_order(arguments.order, arguments.data, path, methods, arguments.only, arguments.sets)
     text = block_page(results, arguments.order)
     path.with_suffix(".md").write_text(text)
+    if arguments.order == "time":
+        README.write_text(with_time_table(README.read_text(), results))
     print(text)
 
 

@@ -18,6 +18,15 @@ NOTES = {
     "predictor, one the calibrators, one evaluates them.",
 }
 Pair = tuple[str, str, bool]
+BEGIN, END = "<!-- time order, written by benchmarks/quality.py -->\n\n", "\n\n<!-- end of time order -->"
+IN_README = {
+    "identity": "base predictor",
+    "isotonic": "isotonic",
+    "lightgbm, block folds": "LightGBM, 5 folds of time",
+    "catboost, block folds": "CatBoost, 5 folds of time",
+    "mcgrad": "MCGrad",
+    "mbct": "MBCT",
+}
 
 
 @dataclass(frozen=True)
@@ -162,6 +171,29 @@ def sizes_table(found: dict[Pair, Results]) -> str:
         if m in kept
     ]
     return "\n".join(lines) + ("\n\n" + "; ".join(told) + "." if told else "")
+
+
+def with_time_table(readme: str, results: list[dict[str, Any]]) -> str:
+    """README with today's losses in time order between its two marks."""
+    before, rest = readme.split(BEGIN)
+    _, after = rest.split(END)
+    found = by_pair(results)
+    shown = [m for m in IN_README if any(m in pair.losses for pair in found.values())]
+    lines = ["| data | " + " | ".join(IN_README[m] for m in shown) + " |", "|---|" + "---|" * len(shown)]
+    for (name, base, calendar), pair in found.items():
+        if not calendar:
+            losses = [f"{pair.losses[m]['log_loss']:.5f}" if m in pair.losses else "–" for m in shown]
+            lowest = min(losses)
+            cells = [f"**{loss}**" if loss == lowest else loss for loss in losses]
+            lines.append(f"| {name}, {base} base | " + " | ".join(cells) + " |")
+    ran = [pair for pair in found.values() if OURS in pair.losses]
+    harmful, near = (sum(getattr(pair, of)(OURS) for pair in ran) for of in ("harms", "near_best"))
+    told = (
+        f"Over all {len(ran)} pairs, half of them with calendar columns, MBCT is worse than the base on "
+        f"{harmful or 'none'}, and has the lowest loss or lies within one block standard error of it on {near} "
+        "([all pairs](docs/benchmarks/quality-time.md), [the same by persons](docs/benchmarks/quality-groups.md))."
+    )
+    return before + BEGIN + "\n".join(lines) + "\n\n" + told + END + after
 
 
 def pair_name(pair: Pair) -> str:
