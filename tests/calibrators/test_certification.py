@@ -1,4 +1,5 @@
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
+from mbct.model.certificate import Certificate
 from mbct.model.fingerprint import RowFingerprint
 
 
@@ -141,6 +143,7 @@ def test_whole_blocks_are_kept_and_of_time_the_last():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"certify": 0.2, "alpha": 0.6}, "alpha=0.6 must be at most 0.5 for certify"),
         ({"certify": 1.5}, "certify=1.5 must lie between 0 and 1"),
         ({"max_error": 0.1}, "max_error=0.1 must be above 0, and needs certify=0.2"),
         ({"certify": 0.2, "negative_sampling_rate": 0.5}, "certify counts every row once"),
@@ -149,6 +152,28 @@ def test_whole_blocks_are_kept_and_of_time_the_last():
 def test_what_cannot_be_certified_is_refused(options, message):
     with pytest.raises(ParameterError, match=message):
         MBCTCalibrator("p", preset="fast", **options).fit(biased_clicks(0, 500).frame, "y")
+
+
+def test_predictions_of_0_and_no_rows(fitted):
+    data = biased_clicks(1, 300)
+    rows = held_out(fitted, data)
+    nothing = HeldOutRows(rows.codes, rows.y_prob, np.zeros(300), rows.y_true)
+    certificate = certify_rows(fitted.model_, nothing, RowFingerprint(), alpha=0.05, method="clopper-pearson")
+    (whole,) = certificate.group("partition")
+    assert whole.lower <= data.truth.mean() <= whole.upper
+    again = Certificate.from_json(certificate.to_json())
+    assert np.array_equal(again.intervals.upper, certificate.intervals.upper)
+    none = HeldOutRows(*(column[:0] for column in (rows.codes, rows.y_prob, rows.calibrated, rows.y_true)))
+    with pytest.raises(DataError, match="there are no rows to certify with"):
+        certify_rows(fitted.model_, none, RowFingerprint(), alpha=0.05, method="clopper-pearson")
+
+
+def test_intervals_of_another_tree_are_refused(fitted):
+    rows = held_out(fitted, biased_clicks(1, 300))
+    found = certify_rows(fitted.model_, rows, RowFingerprint(), alpha=0.05, method="clopper-pearson")
+    short = replace(found.intervals, start=found.intervals.start[:-1])
+    with pytest.raises(ParameterError, match="do not fit a tree of"):
+        fitted.attach(replace(found, intervals=short))
 
 
 def test_rows_in_an_engine_are_refused():

@@ -119,6 +119,8 @@ def certify_rows(
     max_error: float | None = None,
 ) -> Certificate:
     """The certificate of a model by rows that it has not seen."""
+    if not len(rows.y_true):
+        raise DataError("there are no rows to certify with: pass rows that the model was not fitted on")
     hashes = row_hashes(rows.codes, rows.y_prob, rows.y_true)
     seen = fingerprint.seen(hashes)
     if seen or fingerprint.same_rows(len(hashes), float(rows.y_true.sum()), float(rows.y_prob.sum())):
@@ -236,7 +238,7 @@ def _partition(
     levels = _hierarchy(tree, rows)
     found = _all_bounds(levels, rows, alpha, method)
     good, split = _merged(levels, found, max_error)
-    if not good:
+    if max_error is not None and not good:
         raise DataError(
             f"max_error={max_error:g} cannot be certified by {len(rows.codes):,} rows: as one bin they are within "
             f"± {found.largest[0]:.2g}; certify with more rows, or ask for less"
@@ -246,7 +248,7 @@ def _partition(
     kept = {group for own in bands for group in own if not split[group]}
     listed = _listed(PARTITION, names, found, len(names), alpha, kept)
     order = [group for own in bands for group in own]
-    mean = np.maximum(found.mean, 1e-300)
+    mean = np.maximum(found.mean, 1e-12)
     ends = [rounded(np.maximum((found.mean + end) / mean, 0.0)[order]) for end in (found.lower, found.upper)]
     start = np.cumsum([0, *map(len, bands)]).astype(np.int64)
     edges = np.array([levels.edge[group] for group in order])

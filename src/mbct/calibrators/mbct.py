@@ -239,8 +239,8 @@ class MBCTCalibrator(MBCTParameters):
         """Keep the ``certificate`` of this very model with it: it is saved, served and printed with the rules."""
         if certificate.model != (own := model_hash(self.model_)):
             raise ParameterError(f"the certificate is of model {certificate.model}, this is {own}: certify this one")
-        self.certificate_ = certificate
         self.model_ = self.model_.with_intervals(certificate.intervals)
+        self.certificate_ = certificate
         return self
 
     def rules(self) -> Iterator[Rule]:

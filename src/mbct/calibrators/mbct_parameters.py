@@ -174,6 +174,8 @@ class MBCTParameters(Calibrator):
     def _overrides(self) -> dict[str, Any]:
         if not 0.0 < self.alpha < 1.0:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
+        if self.certify is not None and self.alpha > 0.5:
+            raise ParameterError(f"alpha={self.alpha!r} must be at most 0.5 for certify")
         if self.certify is not None and not 0.0 < self.certify < 1.0:
             raise ParameterError(f"certify={self.certify!r} must lie between 0 and 1: the share of rows held out")
         if self.max_error is not None and (self.certify is None or self.max_error <= 0.0):

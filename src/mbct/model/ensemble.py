@@ -134,7 +134,10 @@ class CalibrationEnsemble:
         return replace(self, trees=trees, intervals=None)
 
     def with_intervals(self, intervals: RowIntervals | None) -> Self:
-        """The same ensemble with intervals of rows."""
+        """The same ensemble with intervals of rows, which must have bands for every node of the tree of bins."""
+        n_nodes = 1 if self.bin_tree is None else self.bin_tree.n_nodes
+        if intervals is not None and len(intervals.start) != n_nodes + 1:
+            raise ParameterError(f"intervals of {len(intervals.start) - 1} nodes do not fit a tree of {n_nodes}")
         return replace(self, intervals=intervals)
 
     def to_dict(self) -> dict[str, Any]:
