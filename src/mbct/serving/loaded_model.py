@@ -54,6 +54,8 @@ class LoadedModel:
         self.version = version_of(content)
         self.loaded_at = time.time()
         self.model = ensemble_of(content, name)
+        certificate = None if self.model.intervals is None else certificate_of(content, name)
+        self.certificate = None if certificate is None else certificate.summary()
         self.row = RowScorer(self.model, count_unseen=count_unseen)
         self.batch = BatchScorer(self.model)
         self.decoders = _decoders(self.model, limits or Limits())
@@ -68,12 +70,6 @@ class LoadedModel:
     def rules_json(self) -> bytes:
         """All rules, as the service answers them."""
         return msgspec.json.encode({"model": self.version, "rules": rules_as_dicts(self.model)})
-
-    @cached_property
-    def certificate(self) -> dict[str, Any] | None:
-        """What held-out rows guarantee about the model; None where nothing is certified."""
-        found = None if self.model.intervals is None else certificate_of(self.content)
-        return None if found is None else found.summary()
 
     @cached_property
     def rules_text(self) -> bytes:
