@@ -66,6 +66,7 @@ def test_the_state_goes_on_from_day_to_day_and_a_day_counts_once(log, tmp_path):
 
 def test_wrong_use_is_named(log, tmp_path):
     assert "--day" in run("monitor", log, "--time", "none").err
+    assert "without the weight" in run("monitor", log, "--weight", "at", "--time", "none", "--day", "2024-05-01").err
     state = tmp_path / "other.json"
     state.write_text("{}")
     assert "holds no state" in run("monitor", log, "--state", state).err

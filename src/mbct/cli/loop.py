@@ -12,7 +12,7 @@ import click
 from mbct.cli.cells import append_rows
 from mbct.cli.monitor import rows_by_day, take_days
 from mbct.cli.options import RowOptions, check_settings, json_option, labelled_data
-from mbct.cli.shell import command, nearest, print_json
+from mbct.cli.shell import command, nearest, note, print_json
 from mbct.errors import DataError, MBCTError, ParameterError
 from mbct.files import write_atomically
 
@@ -146,7 +146,9 @@ def _watch(config: LoopConfig, store: "CellStore", history: Any, day: datetime.d
     if state:
         watching.restore(state)
     watched = day - datetime.timedelta(days=wait)
-    if Path(config.log_of(watched)).exists():
+    if config.weight is not None:
+        note("rows with weights are not watched: alarms count outcomes")
+    elif Path(config.log_of(watched)).exists():
         calibrator = _in_service(store)
         with labelled_data(config.rows(watched), config.features, config.exclude) as (data, roles):
             rows = rows_by_day(data, roles, calibrator, by, watched.isoformat())

@@ -103,6 +103,8 @@ def rows_by_day(
     from mbct.store.manifest import as_day
 
     opened.require([by] if by else [])
+    if roles.weight is not None:
+        raise DataError(f"outcomes are watched one by one, without the weight {roles.weight!r}: leave it out")
     time = roles.time
     if day is None and time is None:
         raise DataError("no column says when rows happened: name it with --time, or the day of all with --day")
