@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -42,7 +43,7 @@ def write_tables(tables: Iterable[Any], target: str, form: str | None = None) ->
     ``form`` overrides the ending; ``-`` is CSV on standard output.
     """
     chosen = form or form_of(target)
-    if target == STANDARD_OUTPUT and chosen == "parquet" and sys.stdout.isatty():
+    if target == STANDARD_OUTPUT and chosen == "parquet" and _on_terminal():
         raise ParameterError("Parquet is no text for a terminal: redirect it to a file, or take --format csv")
     n_rows, writer = 0, None
     with _sink(target) as sink, ExitStack() as open_writer:
@@ -51,6 +52,14 @@ def write_tables(tables: Iterable[Any], target: str, form: str | None = None) ->
             writer.write_table(table)
             n_rows += table.num_rows
     return n_rows
+
+
+def _on_terminal() -> bool:
+    # While a bar is shown, rich before 15 puts an object before the stream that never says it is a terminal.
+    try:
+        return os.isatty(sys.stdout.fileno())
+    except OSError:
+        return False
 
 
 def print_bytes(content: bytes) -> None:
