@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from mbct.calibrators.folds import row_keys, stratified_folds
 from mbct.calibrators.multiclass.logits import LinearLogits, fit_logits
-from mbct.calibrators.multiclass.scaling import TemperedScores, fit_temperature
-from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
+from mbct.calibrators.multiclass.scaling import LogitScaling, TemperedScores, fit_temperature
+from mbct.calibrators.multiclass.scores import ClassRows
 from mbct.data.columns import Columns
 from mbct.validation import FloatArray, at_least
 
@@ -43,7 +43,7 @@ def fit_by_cross_validation(
     return fit_logits(x, code, weight, pulls[int(np.argmin(losses))])
 
 
-class DirichletCalibrator(ManyScores):
+class DirichletCalibrator(LogitScaling):
     """Dirichlet calibration, softmax(W·ln p + b), for two classes or many (Kull et al. 2019).
 
     With K score columns labels are of any type and ``calibrate`` gives K columns; with a single one it is a binary
@@ -94,14 +94,3 @@ class DirichletCalibrator(ManyScores):
         self.tempered_ = TemperedScores(1.0, 0.0)
         pull = penalised(rows.probabilities.shape[1], self.penalty, 0.0)
         self.map_ = fit_logits(self.tempered_(rows.probabilities), code, weight, pull)
-
-    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
-        return self.map_(self.tempered_(rows.probabilities))
-
-    def _state(self) -> dict[str, Any]:
-        return {**self.tempered_.to_dict(), **self.map_.to_dict(), "classes": self.classes_.tolist()}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.classes_ = self._restored_classes(state)
-        self.tempered_ = TemperedScores.from_dict(state)
-        self.map_ = LinearLogits.from_dict(state, len(self.classes_))

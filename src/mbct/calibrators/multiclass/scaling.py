@@ -84,7 +84,25 @@ def class_scaling(calibrator: Any) -> ClassScaling:
     )
 
 
-class MatrixScalingCalibrator(ManyScores):
+class LogitScaling(ManyScores):
+    """Base of methods whose fitted state is a linear map of tempered scores."""
+
+    tempered_: TemperedScores
+    map_: LinearLogits
+
+    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
+        return self.map_(self.tempered_(rows.probabilities))
+
+    def _state(self) -> dict[str, Any]:
+        return {**self.tempered_.to_dict(), **self.map_.to_dict(), "classes": self.classes_.tolist()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.classes_ = self._restored_classes(state)
+        self.tempered_ = TemperedScores.from_dict(state)
+        self.map_ = LinearLogits.from_dict(state, len(self.classes_))
+
+
+class MatrixScalingCalibrator(LogitScaling):
     """Structured matrix scaling, softmax(W·x + b), x the tempered log-scores (Berta, Holzmüller, Jordan and Bach 2025).
 
     One temperature is fitted freely; then W departs from the identity and b from zero under squared penalties that fade
@@ -137,14 +155,3 @@ class MatrixScalingCalibrator(ManyScores):
         pull[:, -1] = strength
         np.fill_diagonal(pull, strength)
         self.map_ = fit_logits(self.tempered_(rows.probabilities), code, weight, pull)
-
-    def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
-        return self.map_(self.tempered_(rows.probabilities))
-
-    def _state(self) -> dict[str, Any]:
-        return {**self.tempered_.to_dict(), **self.map_.to_dict(), "classes": self.classes_.tolist()}
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.classes_ = self._restored_classes(state)
-        self.tempered_ = TemperedScores.from_dict(state)
-        self.map_ = LinearLogits.from_dict(state, len(self.classes_))
