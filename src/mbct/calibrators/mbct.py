@@ -58,10 +58,8 @@ class MBCTCalibrator(MBCTParameters):
         "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
     max_trees : int or None, default=None
         Most trees of an ensemble; None, here and below, takes the preset's value.
-    max_depth, min_bin_size : int, and float or str, or None, default=None
-        Most splits in a row, and fewest rows of a bin (preset "paper").
-    loss : str or None, default=None
-        Loss that splits minimise (preset "paper"): "mvce", "ece" or "ece_sweep".
+    max_depth, min_bin_size, loss : int, float or str, and str, or None, default=None
+        Of preset "paper": most splits in a row, fewest rows of a bin, and the loss, "mvce", "ece" or "ece_sweep".
     numeric_bins, score_bins : int or None, default=None
         Most bins of a number, and of the prediction.
     score_binning : {"mass", "width"} or None, default=None
@@ -108,10 +106,8 @@ class MBCTCalibrator(MBCTParameters):
 
     Attributes
     ----------
-    model_ : CalibrationEnsemble
-        The frozen trees, which exports and the service use.
-    classes_ : ndarray of shape (2,)
-        The classes, sorted.
+    model_, classes_ : CalibrationEnsemble, ndarray of shape (2,)
+        The frozen trees, which exports and the service use, and the classes, sorted.
     feature_names_in_, feature_importances_ : ndarray
         Columns of ``X`` at fitting, without label, weight, time and groups, and the share of each in the correction.
     excluded_features_ : list of str
@@ -176,11 +172,10 @@ class MBCTCalibrator(MBCTParameters):
             self._keep(result)
             self._remember(result.model.score_column, columns, ClassLabels())
             return self
-        return self.fit_data(
-            training_data(
-                X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
-            )
+        given = training_data(
+            X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
         )
+        return self.fit_data(given)
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
         """Learn from ``cells``, such as :func:`mbct.data.aggregate` or a store gives, coded with ``bins``."""
