@@ -60,7 +60,7 @@ def test_the_demonstration(tmp_path: Path):
     assert f"in its compact form,\n{n_rules[1]} rules" in readme
     assert table in GUIDE.read_text(encoding="utf-8")
     assert (tmp_path / "flights" / "carriers.png").stat().st_size > 10_000
-    assert mbct("rules", "flights/model.json", "--top", "3", cwd=tmp_path).out.count("then multiply") == 3
+    assert mbct("rules", "flights/model.json", "--top", "3", cwd=tmp_path).out.count("predicted too") == 3
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path):
