@@ -20,7 +20,7 @@ def pool(rate: FloatArray, weight: FloatArray) -> FloatArray:
     return np.asarray(np.maximum.accumulate(fitted), dtype=np.float64)
 
 
-def pooled_blocks(counts: ScoreCounts, smoothing: float) -> tuple[npt.NDArray[np.intp], FloatArray]:
+def blocks_with_prior(counts: ScoreCounts, smoothing: float) -> tuple[npt.NDArray[np.intp], FloatArray]:
     """Where each block of the isotonic fit begins, and its rate under a prior around the affine fit.
 
     The log-odds u of a block of weight W with Σy positives maximise u·Σy − W·ln(1 + eᵘ) − ½·smoothing·(u − c)²; c
@@ -75,7 +75,7 @@ class IsotonicCalibrator(ScoreCalibrator):
 
     def fit_map(self, counts: ScoreCounts) -> LinearMap:
         """Pool violators; of each block only the two ends are kept."""
-        starts, value = pooled_blocks(counts, self.smoothing)
+        starts, value = blocks_with_prior(counts, self.smoothing)
         last = np.append(starts[1:], len(counts)) - 1
         several = last > starts
         ends = np.column_stack([counts.score[starts], counts.score[last]]).ravel()
@@ -113,7 +113,7 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
 
     def fit_map(self, counts: ScoreCounts) -> LinearMap:
         """Pool violators, then join the centres of the blocks."""
-        starts, knot = pooled_blocks(counts, self.smoothing)
+        starts, knot = blocks_with_prior(counts, self.smoothing)
         centre = np.add.reduceat(counts.total * counts.score, starts) / np.add.reduceat(counts.total, starts)
         # Centres of neighbouring blocks can coincide only by rounding; the ends may already be knots.
         keep = np.concatenate([[True], np.diff(centre) > 0])
