@@ -48,7 +48,7 @@ median over bins of Clopper-Pearson's half-width to Theorem 1's.
 {chr(10).join(by_rate)}
 
 The ratio falls below a half where positives are few; where a bin holds thousands of positives both are near their
-normal limit, z(α/2B)/√(2·ln(3B/α)), which is about 0.75 and can be no less.
+normal limit, whose ratio z(α/2B)/√(2·ln(3B/α)) is 0.78 for 10 bins and 0.86 for 500.
 """
 
 
