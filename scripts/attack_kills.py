@@ -278,7 +278,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def _redis_value(client: Any, key: bytes) -> Any:
-    return client.hgetall(key) if client.type(key) == b"hash" else client.zrange(key, 0, -1, withscores=True)
+    return client.hgetall(key) if client.type(key) == b"hash" else client.lrange(key, 0, -1)
 
 
 def _models() -> list[CalibrationEnsemble]:

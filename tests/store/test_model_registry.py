@@ -220,3 +220,11 @@ def test_rules_can_be_read_in_words(registry):
     words = registry.backend._client.lrange(f"mbct:{{ctr}}:rules:{version}:words", 0, -1)
     assert words
     assert all(rule.decode().startswith("× ") for rule in words)
+
+
+def test_a_version_that_is_published_again_has_its_words_once(registry):
+    model = content(1)
+    key = f"mbct:{{ctr}}:rules:{registry.publish(model)}:words"
+    once = registry.backend._client.lrange(key, 0, -1)
+    registry.publish(model)
+    assert registry.backend._client.lrange(key, 0, -1) == once

@@ -57,6 +57,7 @@ def write_rules(client: Any, root: str, model: CalibrationEnsemble) -> None:
             pipeline.hset(f"{root}:table:{len(tables)}", mapping=some)
         tables.append({"features": table.features, "classes": [of_code.tolist() for of_code in table.classes]})
     strongest = sorted(model.rules(), key=lambda rule: -rule.effect)[:_MOST_WORDS]
+    pipeline.delete(f"{root}:words")  # A version that is published again has them already
     if strongest:
         pipeline.rpush(f"{root}:words", *map(str, strongest))
     described = {"features": [_feature(feature) for feature in model.bins], "tables": tables, "trees": trees}
