@@ -129,6 +129,16 @@ def test_identifiers_and_dates_are_no_features(function):
     assert "site (" not in found[0]
 
 
+def test_the_result_of_an_earlier_calibration_is_no_feature():
+    frame, y = claims()
+    scored = frame[["p", "age"]].assign(calibrated=np.sqrt(frame["p"]))
+    (message,) = messages(fit, scored, y)
+    assert message == "left out, features=[…] would keep them: calibrated (added by an earlier calibration)"
+    with pytest.warns(MBCTWarning, match="calibrated .added by an earlier calibration"):
+        fitted = MBCTCalibrator("p", **QUICK).fit(pl.LazyFrame(scored.assign(y=y)), "y")
+    assert "calibrated" not in fitted.model_.bins.names
+
+
 def test_a_date_is_left_out_and_suggested_as_time_in_one_warning():
     frame, y = orders()
     (message,) = messages(fit, frame[["p", "day", "site"]], y)

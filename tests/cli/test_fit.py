@@ -99,7 +99,7 @@ def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
         assert reasons[name] == "200 distinct values in 200 rows: looks like an identifier"
     for name in ("day", "seen_at"):
         assert reasons[name].startswith("dates, for example 2024-01-01")
-    assert reasons["calibrated"] == "written by an earlier 'mbct predict'"
+    assert reasons["calibrated"] == "added by an earlier calibration"
     assert "left out: user_id (200 distinct values" in done.err
 
 
@@ -174,6 +174,20 @@ def test_a_column_of_dates_is_the_time_unless_told_otherwise(folder: Path, tmp_p
     assert "time:" not in none.err
     assert "left out: day (dates, for example 2024-01-01" in none.err
     assert load_model(tmp_path / "none.json").time is None
+
+
+def test_dates_that_cannot_be_read_are_not_passed_over_in_silence(folder: Path, tmp_path: Path):
+    query = "SELECT *, strftime(DATE '2024-01-01' + (random() * 40)::INT, '%d/%m/%Y') AS day FROM data"
+    done = mbct("fit", folder / "clicks.parquet", "--sql", query, *QUICK, "-o", "m.json", cwd=tmp_path)
+    assert "time:" not in done.err
+    assert re.search(r"left out: day \(dates, .*; written as 2024-01-31 in every row it could be the --time", done.err)
+
+
+def test_few_rows_are_said_to_be_few(folder: Path, tmp_path: Path):
+    done = mbct("fit", folder / "clicks.parquet", "--sql", "SELECT * FROM data LIMIT 20", "-o", "m.json", cwd=tmp_path)
+    assert "warning: too few rows to tell: 20, " in done.err
+    assert "no trees: too few rows to tell" in done.out
+    assert "no significant gain" not in done.out
 
 
 def test_blocks_reach_the_calibrator(folder: Path, tmp_path: Path):

@@ -17,7 +17,7 @@ import pytest
 
 import mbct.data
 from mbct.export.sql import to_sql
-from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.tree import CalibrationTree
 from mbct.serving.batch import BatchScorer
@@ -35,7 +35,7 @@ COLUMNS: dict[str, tuple[CategoryBins, list[Any]]] = {
 }
 
 
-def model_of(feature: CategoryBins) -> CalibrationEnsemble:
+def model_of(feature: Feature) -> CalibrationEnsemble:
     n = feature.n_codes
     sums = [np.ones(n + 1) for _ in range(3)]
     tree = CalibrationTree(
@@ -48,7 +48,7 @@ def model_of(feature: CategoryBins) -> CalibrationEnsemble:
     return CalibrationEnsemble("p", "odds", FeatureBins((NumberBins("p", ()), feature)), (tree,))
 
 
-def expected(feature: CategoryBins, values: list[Any]) -> np.ndarray:
+def expected(feature: Feature, values: list[Any]) -> np.ndarray:
     steps = np.linspace(-2.0, 2.0, feature.n_codes)[[feature.code(value) for value in values]]
     return 1.0 / (1.0 + (0.7 / 0.3) * np.exp(-steps))
 
@@ -111,6 +111,14 @@ def test_every_runtime_gives_the_same_number(kind: str, tmp_path: Path) -> None:
     }
     for runtime, got in found.items():
         np.testing.assert_allclose(got, expected(feature, values), rtol=1e-12, err_msg=runtime)
+
+
+def test_numbers_that_sqlite_holds_as_text_are_those_of_a_csv_file(tmp_path: Path) -> None:
+    number, values = NumberBins("x", (0.5, 2.5)), ["1", "3.0", "", None, "-1", "NA"]
+    wanted = expected(number, [1.0, 3.0, None, None, -1.0, None])
+    found = mbct.data.score(in_csv(values[:-1], tmp_path), model_of(number)).pl()
+    np.testing.assert_allclose(numbers(found), wanted[:-1], rtol=1e-12)
+    np.testing.assert_allclose(scored_by_sqlite(model_of(number), values), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", COLUMNS)

@@ -29,6 +29,7 @@ PRICE = NumberBins("price", (2.5, 4.5, 9.0))
         (CARRIER, [0, 5, 6], "carrier UA, missing or unseen"),
         (CARRIER, [1, 2, 3, 4, 5, 6], "carrier other than UA"),
         (CARRIER, [1, 2, 3, 4, 6], "carrier other than UA or missing"),
+        (CategoryBins("plan", ("gold ", "gold")), [0, 1], "plan 'gold ' or gold"),
     ],
 )
 def test_conditions_in_words(feature, codes, words):

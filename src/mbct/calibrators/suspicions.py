@@ -7,7 +7,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.calibrators.inputs import TrainingData
-from mbct.data.checks import find_dates, find_identifiers, find_leaks, identifier_reason
+from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks, identifier_reason
 from mbct.data.columns import Columns, read_columns
 from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning
@@ -18,7 +18,7 @@ from mbct.stats.divisions import atoms_by_prediction
 from mbct.stats.scores import auc_of_atoms
 from mbct.validation import FloatArray
 
-_FEWEST = 10  # Rows of the rarer class below which nothing can be told
+FEWEST = 10  # Rows of the rarer class below which nothing can be told
 _WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
 MOST_ROWS = 200_000  # Rows that are looked at
 _ROWS = " rows"
@@ -33,8 +33,9 @@ def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:
 
 
 def unfit_columns(columns: Columns) -> dict[str, str]:
-    """Identifiers and dates among the columns, each with the reason why it is no feature."""
-    return {found.column: found.reason for found in (*find_identifiers(columns), *find_dates(columns))}
+    """Identifiers, dates and earlier results among the columns, each with the reason why it is no feature."""
+    found = (*find_identifiers(columns), *find_dates(columns), *find_earlier_runs(columns.names))
+    return {each.column: each.reason for each in found}
 
 
 def unfit_in_engine(source: LazySource, names: Sequence[str]) -> dict[str, str]:
@@ -49,7 +50,8 @@ def unfit_in_engine(source: LazySource, names: Sequence[str]) -> dict[str, str]:
     reasons = {
         name: identifier_reason(int(counts.get_column(name)[0]), n_rows, integer=name not in texts) for name in counted
     }
-    found = {name: reason for name, reason in reasons.items() if reason is not None}
+    found = {each.column: each.reason for each in find_earlier_runs(names)}
+    found |= {name: reason for name, reason in reasons.items() if reason is not None}
     for name in (*temporal, *(name for name in texts if name not in found)):
         some = source.engine.collect(source.frame.select(name).unique().head(_TEXTS_READ))
         found |= {each.column: each.reason for each in find_dates(read_columns(some.to_native()))}
@@ -85,7 +87,7 @@ def suspicions(data: TrainingData, features: Sequence[str], *, whole: bool = Tru
         )
     positives = int(np.sum(data.y_true[data.weight > 0]))
     n_rows = int(np.sum(data.weight > 0))
-    if whole and min(positives, n_rows - positives) < _FEWEST:
+    if whole and min(positives, n_rows - positives) < FEWEST:
         yield f"too few rows to tell: {n_rows:,}, {positives:,} positives; add rows before you trust a calibration"
 
 
@@ -128,7 +130,7 @@ def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray
     """The AUC where it is clearly below one half, else None."""
     positives = float(np.sum(y_true))
     negatives = len(y_true) - positives
-    if min(positives, negatives) < _FEWEST:
+    if min(positives, negatives) < FEWEST:
         return None
     auc = auc_of_atoms(atoms_by_prediction(y_prob, y_true, np.where(weight > 0, weight, 0.0)))
     error = float(np.sqrt((positives + negatives + 1.0) / (12.0 * positives * negatives)))

@@ -161,10 +161,15 @@ class Fitted:
         )
 
     def _gain(self) -> str:
+        from mbct.calibrators.suspicions import FEWEST
+
         if self.model is None:
             return ""
         if not self.model.trees:
-            return "no trees: held-out data show no significant gain, so predictions are returned unchanged"
+            positives = self.rows * self.label_rate
+            few = min(positives, self.rows - positives) < FEWEST
+            why = "too few rows to tell" if few else "held-out data show no significant gain"
+            return f"no trees: {why}, so predictions are returned unchanged"
         pairs = "" if self.reordered is None else f"; {self.reordered:.1%} of row pairs changed rank"
         size = f"{getattr(self.calibrator, 'form_', '')}{pairs}"
         if self.gain is None:

@@ -180,17 +180,14 @@ def labelled_data(
         yield binary, roles
 
 
-_LEAK_ROWS = 200_000  # Rows in which leaks are looked for
-
-
 def suspected_leaks(data: Data, roles: Roles) -> "tuple[SuspectColumn, ...]":
     """Features that alone separate the labels of a sample of the rows."""
     import numpy as np
 
-    from mbct.data.checks import find_leaks
+    from mbct.data.checks import MOST_ROWS, find_leaks
     from mbct.data.columns import read_columns
 
-    columns = read_columns(data.sample(_LEAK_ROWS, [*(roles.features or ()), roles.score, roles.label]))
+    columns = read_columns(data.sample(MOST_ROWS, [*(roles.features or ()), roles.score, roles.label]))
     label, score = (np.asarray(columns.numpy(name), dtype=np.float64) for name in (roles.label, roles.score))
     if not (np.isin(label, (0.0, 1.0)).all() and np.isfinite(score).all()):
         return ()  # the command itself says what is wrong with them

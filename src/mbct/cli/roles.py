@@ -38,9 +38,7 @@ _NO_SEGMENTS = frozenset(
 """Types whose values a model cannot distinguish."""
 NO_TIME = "none"
 _FEWEST_DAYS = 10  # A column of dates with fewer days is not taken for the time unless it is named
-CALIBRATED = "calibrated"
-_EARLIER_RUN = frozenset({CALIBRATED, f"{CALIBRATED}_lower", f"{CALIBRATED}_upper"})
-"""Columns that ``mbct predict`` adds."""
+_UNREAD = "written as 2024-01-31 in every row it could be the --time, by which days are held out whole"
 _FIRST_ROWS = 1_000  # Rows in which texts are tried as dates
 
 
@@ -131,8 +129,10 @@ def assign(
         {} if time is not None and features != [] else _dates(data, [name for name in others if name not in exclude])
     )
     if time is None and not asked_for_none:
-        time = next((name for name in dates if _has_days(data, name)), None)
+        n_days = _days(data, list(dates))
+        time = next((name for name in dates if n_days[name] >= _FEWEST_DAYS), None)
         guessed += ["time"] if time is not None else []
+        dates |= {name: f"{dates[name]}; {_UNREAD}" for name, days in n_days.items() if days == 0}
     roles = Roles(label, score, None, weight, time, group, (), tuple(guessed), tuple(scores))
     if features is None:
         return roles
@@ -156,11 +156,10 @@ def score_columns(data: "Data", given: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _has_days(data: "Data", name: str) -> bool:
-    """Whether a column holds a date in every row, and days enough to hold some of them out."""
-    found = data.each("count(DISTINCT TRY_CAST({} AS DATE))", [name])[name]
-    known = data.each("bool_and(TRY_CAST({} AS DATE) IS NOT NULL)", [name])[name]
-    return bool(known) and found >= _FEWEST_DAYS
+def _days(data: "Data", names: Sequence[str]) -> dict[str, int]:
+    """Number of days of each column; 0 where a row has none."""
+    day = "TRY_CAST({} AS DATE)"
+    return data.each(f"CASE WHEN bool_and({day} IS NOT NULL) THEN count(DISTINCT {day}) ELSE 0 END", names)
 
 
 def _guess_label(data: "Data", taken: set[str]) -> str:
@@ -220,9 +219,11 @@ def _only(data: "Data", found: list[str], role: str, meaning: str) -> str:
 
 def _useless(data: "Data", n_rows: int, names: Sequence[str], dates: Mapping[str, str]) -> dict[str, str]:
     """Why columns cannot tell segments apart; those that can are not named."""
+    from mbct.data.checks import find_earlier_runs
+
     types = data.types
     reasons = {name: f"of type {types[name]}" for name in names if types[name].id in _NO_SEGMENTS}
-    reasons |= {name: "written by an earlier 'mbct predict'" for name in names if name in _EARLIER_RUN}
+    reasons |= {found.column: found.reason for found in find_earlier_runs(names)}
     reasons |= {name: reason for name, reason in dates.items() if name in names}
     return reasons | _identifiers(data, n_rows, [name for name in names if name not in reasons])
 

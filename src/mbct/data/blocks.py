@@ -100,7 +100,7 @@ def _numbered(blocks: npt.NDArray[Any], kind: str) -> BlockNumbers:
 
 def blocks_of_time(column: Any, block: BlockSize) -> npt.NDArray[np.int64]:
     """Number of the day, week, hour or stretch of each row; integers are numbers of blocks already."""
-    values = _ticks(column)
+    values = as_times(column)
     if values.dtype.kind == "M":
         ticks = values.astype(np.int64)
         if isinstance(block, str):
@@ -117,7 +117,7 @@ def _stretches(ticks: npt.NDArray[np.int64], n_stretches: int) -> npt.NDArray[np
     return np.minimum((ticks - first) * n_stretches // max(last - first, 1), n_stretches - 1)
 
 
-def _ticks(column: Any) -> npt.NDArray[Any]:
+def as_times(column: Any) -> npt.NDArray[Any]:
     """Integers as int64, dates and timestamps as datetime64 in microseconds of UTC."""
     if isinstance(column, nw.Series):
         column = _series_ticks(column)
@@ -157,7 +157,7 @@ def _datetime(value: Any) -> np.datetime64:
             value = datetime.datetime.fromisoformat(value.strip())
         except ValueError as error:
             raise DataError(
-                f"the time {value!r} is no date: pass dates, timestamps, ISO 8601 text or whole numbers"
+                f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
             ) from error
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)

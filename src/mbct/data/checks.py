@@ -6,6 +6,7 @@ Pure functions of columns, for whatever fits, ranks, compares or reports. Each r
 
 import datetime
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from mbct.stats.scores import auc_of_atoms
 from mbct.stats.testing import block_correlation
 from mbct.validation import FloatArray
 
+_EARLIER_RUN = frozenset({"calibrated", "calibrated_lower", "calibrated_upper"})
+"""Columns that :func:`mbct.data.score` and ``mbct predict`` add."""
 _FEWEST_ROWS = 50  # In fewer rows distinct values say nothing
 _IDENTIFIER_SHARE = {"text": 0.9, "integer": 0.99}
 """Share of distinct values from which on a column tells rows apart, not segments; integers may be measurements."""
@@ -31,7 +34,7 @@ _PURE_SHARE = 0.5
 """Share of the positives in groups of rate 1, and of the negatives in groups of rate 0, that betrays a leak."""
 _PURE_ACCURACY = 0.99
 _FEWEST_OF_CLASS = 20  # Held-out positives and negatives below which no leak is claimed
-_MOST_ROWS = 200_000  # Rows that are looked at for leaks
+MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
 _MOST_GROUPS = 64  # Groups into which a number with more distinct values is cut
 
 
@@ -44,6 +47,11 @@ class SuspectColumn:
 
     def __str__(self) -> str:
         return f"{self.column} ({self.reason})"
+
+
+def find_earlier_runs(names: Iterable[str]) -> tuple[SuspectColumn, ...]:
+    """Columns that an earlier calibration has added to the data."""
+    return tuple(SuspectColumn(name, "added by an earlier calibration") for name in names if name in _EARLIER_RUN)
 
 
 def find_identifiers(columns: Columns) -> tuple[SuspectColumn, ...]:
@@ -103,7 +111,7 @@ def find_leaks(
     >>> [str(found) for found in find_leaks(columns, label)]
     ['amount (it alone ranks held-out labels with AUC 1.000: recorded after the outcome?)']
     """
-    order = np.random.default_rng(0).permutation(columns.n_rows)[:_MOST_ROWS]
+    order = np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS]
     learnt, held_out = order[::2], order[1::2]
     weights = np.ones(columns.n_rows) if weight is None else weight
     positives = float(y_true[held_out].sum())
@@ -210,7 +218,6 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
     return bool(most and right > _PURE_ACCURACY * (right + wrong))
 
 
-_MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
 _FEWEST_GROUPS = 50
 _LARGEST_GROUPS = 0.02
 """A group that holds a larger share of the rows is a category that comes back, not a person or a shop."""
@@ -225,7 +232,7 @@ def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) ->
     if dates:
         name = dates[0].column
         return f"rows have a date ({name!r}) and may share what happened that day: pass time={name!r}"
-    rows = np.random.default_rng(0).permutation(columns.n_rows)[:_MOST_ROWS]
+    rows = np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS]
     some = columns.take(np.sort(rows))
     for name in columns.names:
         column = some.column(name)

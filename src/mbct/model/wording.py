@@ -32,7 +32,7 @@ class Condition:
         return self.shortened(len(self.words))
 
     def shortened(self, most: int) -> str:
-        """In words, with at most so many of them and the others counted.
+        """In words, with about so many of them and the others counted.
 
         >>> Condition("day", words=("≤ 2", "5", "8-9", "missing")).shortened(2)
         'day ≤ 2, 5 or 2 more'
@@ -40,7 +40,7 @@ class Condition:
         'site other than c'
         """
         listed = self.other_than or self.words
-        if len(listed) > max(most, 1):
+        if len(listed) > max(most, 1) + 1:  # "or 1 more" is no shorter than naming it
             listed = (*listed[: max(most, 1)], f"{len(listed) - max(most, 1):,} more")
         other = " other than" if self.other_than else ""
         return f"{self.feature}{other} {_listed(listed) or 'has no value'}"
@@ -64,13 +64,18 @@ def condition(feature: Feature, codes: frozenset[int]) -> Condition:
             words = ["anything" if missing else "known"]
         return Condition(feature.name, intervals, (), missing, unseen, tuple(words))
     values = tuple(feature.values[code] for code in known)
-    words = [*values, *[_MISSING] * missing, *[_UNSEEN] * unseen]
-    left_out = [value for code, value in enumerate(feature.values) if code not in codes]
+    words = [*map(_visible, values), *[_MISSING] * missing, *[_UNSEEN] * unseen]
+    left_out = [_visible(value) for code, value in enumerate(feature.values) if code not in codes]
     left_out += [_MISSING] * (not missing)
     shorter = unseen and bool(values) and len(left_out) < len(values)
     return Condition(
         feature.name, (), values, missing, unseen, tuple(words), tuple(left_out or ["nothing"]) if shorter else ()
     )
+
+
+def _visible(value: str) -> str:
+    """A value in quotes where spaces at its ends would not be seen."""
+    return value if value == value.strip() else repr(value)
 
 
 def _speaks_of_values(feature: NumberBins) -> bool:

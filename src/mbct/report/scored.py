@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import take_labels
 from mbct.calibrators.persistence import load_model
-from mbct.data.blocks import number_blocks
+from mbct.data.blocks import as_times, number_blocks
 from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_leaks
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
@@ -99,25 +99,15 @@ def score_rows(
     leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
     when, group = (_of_rows(columns, kept, given) for given in (time, groups))
     blocks = None if when is None and group is None else number_blocks(when, group)
-    when = None if when is None else _times(when)
+    when = None if when is None else as_times(when)
     return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
 
 
-def _of_rows(columns: Columns, kept: npt.NDArray[np.bool_], given: Any) -> npt.NDArray[Any] | None:
+def _of_rows(columns: Columns, kept: npt.NDArray[np.bool_], given: Any) -> Any:
     """A column by its name, or an array, of the rows that are kept."""
     if given is None:
         return None
-    return columns.numpy(given) if isinstance(given, str) else np.asarray(given)[kept]
-
-
-def _times(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Dates and texts of dates as numpy's dates; numbers as they are."""
-    if values.dtype.kind in "iufM":
-        return values
-    try:
-        return values.astype("datetime64[s]")
-    except (TypeError, ValueError) as error:
-        raise DataError(f"time holds {values[0]!r}: dates, timestamps or whole numbers are needed") from error
+    return columns.column(given) if isinstance(given, str) else np.asarray(given)[kept]
 
 
 def _segment_columns(rows: CalibratedRows, calibrator: Calibrator, by: Sequence[str] | None) -> Columns:

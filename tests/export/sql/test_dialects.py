@@ -60,7 +60,8 @@ def test_values_are_read_back_as_they_were(dialect: str) -> None:
     found |= _texts_of_bytes(statement)
     suffix = DIALECTS[dialect].suffix
     assert {value + suffix for value in values} <= found
-    assert found <= {*(value + suffix for value in values), suffix, "NaN"}
+    of_numbers = {"NaN", "text", "*[0-9]*"}  # in the tests for a missing prediction
+    assert found <= {*(value + suffix for value in values), suffix, *of_numbers}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

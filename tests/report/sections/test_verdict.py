@@ -73,3 +73,4 @@ def test_plain_sentences_name_the_values_where_most_was_missed(scored: Scored) -
     assert len(segments) == 2
     assert segments[0].startswith("device = mobile (")
     assert "too low; now" in segments[0]
+    assert sentences(estimate(1.004, 1.0), [])[0] == "Overall, predictions were within 1 %; they still are."

@@ -174,9 +174,12 @@ _ALL = (
         name="sqlite",
         # A name in double quotes that is no column would silently become a string.
         quotes="`",
-        as_double="CAST({} AS REAL)",
+        # A table imported from CSV holds texts, of which a cast makes 0 where they are empty or no number.
+        as_double="CASE WHEN typeof({0}) <> 'text' OR {0} GLOB '*[0-9]*' THEN CAST({0} AS REAL) END",
+        known_double="CAST({} AS REAL)",
         as_text="CAST({} AS TEXT) COLLATE BINARY",
         number="{}",
+        is_nan="{} IS NULL",
         infinity="9e999",
         nul="|| char(0)",
         date="{}",

@@ -53,8 +53,9 @@ def periods_of(time: npt.NDArray[Any]) -> tuple[str, npt.NDArray[np.int64], tupl
     days = time.astype("datetime64[D]")
     span = int((days.max() - days.min()).astype(np.int64)) + 1
     name, code = next(((name, code) for longest, name, code in _UNITS if span <= longest), ("year", "Y"))
-    periods, codes = np.unique(days.astype(f"datetime64[{code}]"), return_inverse=True)
-    shown = periods.astype("datetime64[D]") if code in "DW" else periods
+    shift = 4 if code == "W" else 0  # numpy's weeks begin on Thursdays, ours on Mondays
+    periods, codes = np.unique((days - shift).astype(f"datetime64[{code}]"), return_inverse=True)
+    shown = periods.astype("datetime64[D]") + shift if code in "DW" else periods
     return name, codes.astype(np.int64), tuple(map(str, shown))
 
 

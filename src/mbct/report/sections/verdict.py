@@ -94,7 +94,10 @@ def sentences(pcoc: PairedEstimate, fields: Sequence[FieldComparison]) -> list[s
     """Three sentences without a technical term: all rows, then the two segments where most positives were missed."""
     found = []
     if pcoc.known:
-        found.append(f"Overall, predictions were {_off(pcoc.before)}; now they are {_off(pcoc.after)}.")
+        first, last = _off(pcoc.before), _off(pcoc.after)
+        found.append(
+            f"Overall, predictions were {first}; {'they still are' if first == last else f'now they are {last}'}."
+        )
     largest = [max(each.pairs(), key=_missed, default=None) for each in fields]
     chosen = sorted((pair for pair in largest if pair is not None and _missed(pair) > 0.0), key=_missed, reverse=True)
     for before, after in chosen[:2]:
