@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from mbct.cli.monitor import rows_by_day
 from mbct.serving.loaded_model import LoadedModel
 from mbct.store import CellStore, ModelRegistry
 from processes import redis_server  # noqa: F401 - a fixture is found by name
@@ -81,6 +82,24 @@ def test_days_become_models_and_history(folder):
     assert "segment south underestimated" in shown.out
     events = json.loads(run(folder, "history", "--store", "cells", "--last", "3", "--json").out)["events"]
     assert len(events) == 3
+
+
+def test_a_day_that_is_watched_late_is_watched_under_the_model_that_served_it(folder, monkeypatch):
+    (folder / "loop.toml").write_text(CONFIG.replace('by = "site"', "wait_days = 2"))
+    watched = {}
+
+    def recorded(data, roles, calibrator, by, day):
+        watched[day] = calibrator
+        return rows_by_day(data, roles, calibrator, by, day)
+
+    monkeypatch.setattr("mbct.cli.loop.rows_by_day", recorded)
+    days = [write_day(folder, number) for number in range(7)]
+    runs = [json.loads(run(folder, "loop", "loop.toml", "--day", day, "--json").out) for day in days]
+    first = next(number for number, r in enumerate(runs) if r["decision"] == "promoted")
+    assert first < 4
+    assert list(watched) == days[:5]
+    # The model of a day's run serves from the next day on.
+    assert [watched[day] is not None for day in days[:5]] == [number > first for number in range(5)]
 
 
 def test_a_rollback_exchanges_the_model_in_service_and_its_file(folder):

@@ -7,8 +7,10 @@ import pytest
 
 from mbct.data import aggregate, fit_bins
 from mbct.errors import DataError, ParameterError
+from mbct.stats.logodds import logit
+from mbct.stats.sums import Sums
 from mbct.store import CellStore
-from mbct.store.maturity import complete_shares, matured, store_maturity
+from mbct.store.maturity import _completed, complete_shares, matured, store_maturity
 from mbct.store.refresh import refresh
 
 FIRST = datetime.date(2024, 5, 1)
@@ -60,6 +62,49 @@ def test_the_newest_week_is_completed_within_two_percent(late):
     assert pcoc(week) > 1.15
     assert pcoc(waited) == pytest.approx(1.0, abs=0.02)
     assert pcoc(matured(week, shares)) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("bias", [0.5, 2.0])
+def test_positives_are_completed_where_predictions_are_off(bias):
+    """Expected sums of days of several ages: exact for one offset of the log-odds."""
+    p, share = np.tile([0.2, 0.6], 3), np.repeat([0.5, 0.8, 0.95], 2)
+    rate = bias * p / (1.0 - p + bias * p)
+    n = np.full(6, 1000.0)
+    label = n * rate * share
+    sums = Sums(n, label, n * p, n * p**2, label * p, n * logit(p))
+    found = _completed(sums, share)
+    assert found.count == pytest.approx(n)
+    assert found.label == pytest.approx(n * rate)
+    assert found.pred == pytest.approx(n * p)
+
+
+def test_a_day_whose_labels_were_not_taken_again_is_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    store, bins = CellStore(tmp_path), None
+    for number in range(12):
+        p = rng.choice([0.1, 0.3], 2000)
+        delay = np.where(rng.random(2000) < p, rng.exponential(2.0, 2000), np.inf)
+        for seen in range(number, number + (1 if number == 4 else 8)):
+            frame = {"p": p, "y": (delay < seen - number + 1).astype(int)}
+            bins = bins or fit_bins(frame, score_column="p", label="y")
+            cells = aggregate(frame, bins, label="y")
+            store.append(cells, bins, day=day_of(number), batch=f"{number}", replace=True, seen=day_of(seen))
+    for maturity in ("auto", 7):
+        refresh(store, maturity=maturity)
+        training = late_record(store)["training"]
+        assert training["rows"] == pytest.approx(8 * 2000)
+        assert "4" not in training["batches"]
+
+
+def test_a_day_without_new_labels_ages_too(tmp_path):
+    frame = {"p": np.array([0.1, 0.2] * 10), "y": np.array([0, 1] * 10)}
+    bins = fit_bins(frame, score_column="p", label="y")
+    store, cells = CellStore(tmp_path), aggregate(frame, bins, label="y")
+    for seen in ("2024-05-01", "2024-05-09", "2024-05-09"):
+        store.append(cells, bins, day="2024-05-01", batch="a", replace=True, seen=seen)
+    assert [one.seen for one in store.manifest().snapshots] == ["2024-05-01", "2024-05-09"]
+    assert complete_shares(store, 8) == {"2024-05-01": 1.0}
+    assert sum(batch.count for batch in store.manifest().batches) == 20
 
 
 def test_completed_sums_are_possible_ones(late):

@@ -239,7 +239,8 @@ def maturity(store: str, as_json: bool) -> None:
     if as_json:
         print_json({"arrived": list(arrived)})
         return
-    rows = [(f"{age}", f"{share:.1%}", "█" * round(40 * share)) for age, share in enumerate(arrived)]
+    shown = enumerate(arrived[: arrived.index(1.0) + 1])
+    rows = [(f"{age}", f"{share:.1%}", "█" * round(40 * share)) for age, share in shown]
     print_table(("age in days", "arrived", ""), rows, left=("",))
 
 

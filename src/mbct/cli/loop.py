@@ -19,6 +19,7 @@ from mbct.files import write_atomically
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
     from mbct.store.cell_store import CellStore
+    from mbct.store.history import History
 
 EXAMPLES = ("mbct loop loop.toml", "mbct loop loop.toml --day 2024-05-06")
 _MONITOR = {"by", "segments", "level", "tolerance", "wait_days"}
@@ -102,13 +103,16 @@ def run_day(config: LoopConfig, day: datetime.date) -> dict[str, Any]:
     """Everything that is done for a day; what was done is kept in the store's history, failed or not."""
     from mbct.store.cell_store import CellStore
     from mbct.store.history import History
+    from mbct.store.model_registry import ModelRegistry
 
     store = CellStore(config.store)
     history = History(store)
-    run: dict[str, Any] = {"day": day.isoformat(), "decision": "failed", "reason": "", "alarms": [], "in_service": None}
+    served = ModelRegistry(store).in_service()
+    run: dict[str, Any] = {"day": day.isoformat(), "decision": "failed", "reason": "", "alarms": []}
+    run |= {"served": served, "in_service": served}
     try:
         run["batches"] = _append(config, store, day)
-        run["alarms"] = _watch(config, store, history, day)
+        run["alarms"] = _watch(config, store, history, day, served)
         run |= _refresh(config, store)
         run["published"] = _publish(config, store)
         run["report"] = _report(config, store, day)
@@ -134,8 +138,10 @@ def _append(config: LoopConfig, store: "CellStore", day: datetime.date) -> list[
     return appended
 
 
-def _watch(config: LoopConfig, store: "CellStore", history: Any, day: datetime.date) -> list[dict[str, Any]]:
-    """Alarms after the newest day whose labels are complete."""
+def _watch(
+    config: LoopConfig, store: "CellStore", history: "History", day: datetime.date, served: str | None
+) -> list[dict[str, Any]]:
+    """Alarms after the newest day whose labels are complete, under the model that served when its log came."""
     from mbct.evaluation.monitor import CalibrationMonitor
 
     settings = dict(config.monitor)
@@ -149,7 +155,8 @@ def _watch(config: LoopConfig, store: "CellStore", history: Any, day: datetime.d
     if config.weight is not None:
         note("rows with weights are not watched: alarms count outcomes")
     elif Path(config.log_of(watched)).exists():
-        calibrator = _in_service(store)
+        then = (run["served"] for run in history.runs() if run["day"] >= watched.isoformat() and "served" in run)
+        calibrator = _model(store, next(then, served))
         with labelled_data(config.rows(watched), config.features, config.exclude) as (data, roles):
             rows = rows_by_day(data, roles, calibrator, by, watched.isoformat())
         take_days(watching, *rows, state.get("last_day"))
@@ -197,7 +204,9 @@ def _publish(config: LoopConfig, store: "CellStore") -> list[str]:
 
 
 def _report(config: LoopConfig, store: "CellStore", day: datetime.date) -> str | None:
-    calibrator = _in_service(store)
+    from mbct.store.model_registry import ModelRegistry
+
+    calibrator = _model(store, ModelRegistry(store).in_service())
     if config.reports is None or calibrator is None:
         return None
     from mbct.report import write_report
@@ -210,13 +219,11 @@ def _report(config: LoopConfig, store: "CellStore", day: datetime.date) -> str |
     return str(path)
 
 
-def _in_service(store: "CellStore") -> "Calibrator | None":
+def _model(store: "CellStore", version: str | None) -> "Calibrator | None":
     from mbct.calibrators.persistence import loads
     from mbct.store.model_registry import ModelRegistry
 
-    registry = ModelRegistry(store)
-    version = registry.in_service()
-    return None if version is None else loads(registry.read(version), version)
+    return None if version is None else loads(ModelRegistry(store).read(version), version)
 
 
 def _holds(path: Path, content: bytes) -> bool:

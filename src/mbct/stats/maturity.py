@@ -50,29 +50,34 @@ def maturity_of_delays(delay: npt.ArrayLike, watched: npt.ArrayLike) -> Maturity
     delay : array-like of shape (n_rows,)
         Days from the score to the positive outcome; NaN or infinity where none has come.
     watched : array-like of shape (n_rows,)
-        Days that each row has been watched.
+        Days that each row has been watched; a day that is not over counts as not watched.
     """
-    delays, ages = np.asarray(delay, dtype=np.float64), np.asarray(watched, dtype=np.float64)
-    positive = np.isfinite(delays) & (delays <= ages)
-    last = int(np.floor(ages.max(initial=0.0)))
-    arrival = np.floor(delays[positive]).astype(np.int64)
-    events = np.bincount(arrival, minlength=last + 1).astype(np.float64)[: last + 1]
-    # A row is at risk at every age before its label came, and up to the last whole day it was watched.
-    ends = np.floor(np.where(positive, delays, ages - 1.0)).astype(np.int64)
-    left = np.bincount(np.maximum(ends[ends >= 0], 0), minlength=last + 1)[: last + 1]
+    # Whole days alone: of a day under way only the positives are known, and they would weigh too much.
+    days = np.floor(np.asarray(watched, dtype=np.float64))
+    arrival = np.floor(np.maximum(np.asarray(delay, dtype=np.float64), 0.0))
+    positive = arrival < days
+    n_ages = max(int(days.max(initial=1.0)), 1)
+    events = np.bincount(arrival[positive].astype(np.int64), minlength=n_ages).astype(np.float64)
+    ends = np.where(positive, arrival, days - 1.0)
+    left = np.bincount(ends[ends >= 0.0].astype(np.int64), minlength=n_ages)
     at_risk = np.cumsum(left[::-1])[::-1].astype(np.float64)
     return _kaplan_meier(events, at_risk)
 
 
 def maturity_of_snapshots(snapshots: Iterable[Snapshot]) -> Maturity:
-    """Maturity from counts of the same cohorts on several days, as a store keeps them when days are replaced."""
+    """Maturity from counts of the same cohorts on several days, as a store keeps them when days are replaced.
+
+    A cohort that was first seen at a later age than others, as those of a backfill are, counts from that age on: when
+    its labels came before is not known.
+    """
     cohorts: dict[int, list[Snapshot]] = {}
     for one in sorted(snapshots, key=lambda each: (each.day, each.seen)):
         cohorts.setdefault(one.day, []).append(one)
     last = max((one.seen - one.day for seen in cohorts.values() for one in seen), default=0)
+    youngest = min((seen[0].seen - seen[0].day for seen in cohorts.values()), default=0)
     events, at_risk = np.zeros(last + 1), np.zeros(last + 1)
     for seen in cohorts.values():
-        before, age, rows = 0.0, -1, seen[0].rows
+        before, age, rows = 0.0, -1, seen[0].rows if seen[0].seen - seen[0].day == youngest else -1.0
         for one in seen:
             if one.rows != rows:  # other rows: another cohort, whose earlier labels are not known one by one
                 before, age, rows = one.positives, one.seen - one.day, one.rows

@@ -119,15 +119,21 @@ class CellStore:
         if held is None or replace:
             self.storage.write(entry.file, content)
 
-        def is_held(body: dict[str, Any]) -> bool:
-            found = self.manifest_of(body).find(batch)
+        def same_rows(found: Batch | None) -> bool:
             return found is not None and (found.digest_of(batch), found.day) == (entry.digests[0], entry.day)
+
+        def is_held(body: dict[str, Any]) -> bool:
+            newest = self.manifest_of(body)
+            # That no label came until this date is worth a note too.
+            return same_rows(newest.find(batch)) and (not replace or newest.noted(entry.day, known_on) == newest)
 
         def add(body: dict[str, Any]) -> dict[str, Any]:
             newest = self.manifest_of(body)
             if newest.first_day is not None and entry.day < newest.first_day:
                 raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
             other = newest.find(batch)
+            if same_rows(other):
+                return newest.noted(entry.day, known_on).to_dict()
             if other is None:
                 return newest.replaced((), (entry,)).noted(entry.day, known_on).to_dict()
             if not replace:

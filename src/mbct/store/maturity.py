@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from mbct.errors import DataError, ParameterError
+from mbct.stats.logodds import logit, sigmoid
 from mbct.stats.maturity import Maturity, Snapshot, maturity_of_snapshots
 from mbct.stats.sums import Sums
 from mbct.store.cell_store import CellStore, Window
@@ -16,6 +17,7 @@ from mbct.validation import FloatArray
 
 MaturityOption = Literal["auto"] | int | None
 _EPOCH = "1970-01-01"
+_NEWTON_STEPS = 20
 _LEAST_SHARE = 0.5  # Days with fewer of their positives are left out: what is missing would be mostly guessed
 
 
@@ -33,7 +35,7 @@ def store_maturity(store: CellStore) -> Maturity:
         The estimated shares.
     """
     found = store.manifest().snapshots
-    if not any(one.seen > one.day for one in found):
+    if len({one.day for one in found}) == len(found):
         raise DataError(
             f"{store.storage.url} has seen no day again: replace days as their labels come (replace=True, --replace), "
             "or give the number of days to wait"
@@ -59,23 +61,26 @@ def complete_shares(store: CellStore, maturity: MaturityOption) -> Mapping[str, 
 
 
 def matured(window: Window, shares: Mapping[str, float]) -> Window:
-    """A window kept by day with the sums that its rows would have once all labels had come."""
+    """A window kept by day with the sums that its rows would have once all labels had come; days of share 0 go."""
     if window.day is None or not shares:
         return window
     by_number = {days_between(_EPOCH, day): share for day, share in shares.items()}
     share = np.array([by_number.get(day, 1.0) for day in window.day.tolist()])
-    if (share == 1.0).all():
-        return window
-    return replace(window, cells=replace(window.cells, sums=_completed(window.cells.sums, share)))
+    kept = share > 0.0
+    cells = window.cells.select(kept)
+    batches = tuple(batch for batch in window.batches if shares.get(batch.day, 1.0) > 0.0)
+    completed = cells if (share[kept] == 1.0).all() else replace(cells, sums=_completed(cells.sums, share[kept]))
+    return replace(window, cells=completed, day=window.day[kept], batches=batches)
 
 
 def _completed(sums: Sums, share: FloatArray) -> Sums:
-    """Positives weigh 1/share; rows without a label by the chance that they stay negative, at their own prediction.
+    """Positives weigh 1/share; rows without a label by the chance that they stay negative.
 
-    A row of probability p has no label yet with probability 1 − share·p; it stays negative with 1 − p.
+    A row of probability p has no label yet with probability 1 − share·p; it stays negative with 1 − p. Predictions may
+    be off: p are theirs with the log-odds moved so that they add up to the completed positives.
     """
     count = np.where(sums.count > 0.0, sums.count, 1.0)
-    p = np.clip(sums.pred / count, 0.0, 1.0 - 1e-9)
+    p = _at_level(sums.pred / count, count, float(np.sum(sums.label / share)))
     positive, negative = 1.0 / share, (1.0 - p) / (1.0 - share * p)
     square = sums.pred_label**2 / np.where(sums.label > 0.0, sums.label, 1.0)
     weight = sums.label * positive + (sums.count - sums.label) * negative
@@ -87,6 +92,15 @@ def _completed(sums: Sums, share: FloatArray) -> Sums:
         sums.pred_label * positive,
         sums.logit / count * weight,
     )
+
+
+def _at_level(y_prob: FloatArray, count: FloatArray, positives: float) -> FloatArray:
+    """Probabilities with one offset to their log-odds, so that ``positives`` are expected of ``count`` rows."""
+    z, p = logit(y_prob), y_prob
+    for _ in range(_NEWTON_STEPS):
+        z = z + np.clip((positives - np.sum(count * p)) / max(np.sum(count * p * (1.0 - p)), 1e-12), -1.0, 1.0)
+        p = sigmoid(z)
+    return np.clip(p, 0.0, 1.0 - 1e-9)
 
 
 def _numbered(one: DaySnapshot) -> Snapshot:
