@@ -91,8 +91,11 @@ def test_equal_models_give_equal_text() -> None:
 def test_what_an_engine_would_not_compile_is_refused_with_its_size_and_the_alternative() -> None:
     small = wide_model(1, n_trees=4, n_leaves=32, n_values=20)
     binary = small.with_trees(small.trees * 100)
-    for form in ("expression", "view", "tables", "auto"):
-        with pytest.raises(ParameterError, match=r"12,800 leaves of 400 trees as CASE .* model_size='rules'"):
+    for form in ("expression", "view"):
+        with pytest.raises(ParameterError, match=r"12,800 leaves of 400 trees as CASE .* use form='tables'"):
+            export_model(binary, "sql", form=form)
+    for form in ("tables", "auto"):
+        with pytest.raises(ParameterError, match=r"the masks of this model .* model_size='rules'|needs \d+ joins"):
             export_model(binary, "sql", form=form)
     tables = table_model(1, "linear", n_groups=90)
     with pytest.raises(ParameterError, match=r"(?s)leaves of 16 trees as CASE .* use form='tables', which joins them"):
@@ -100,7 +103,13 @@ def test_what_an_engine_would_not_compile_is_refused_with_its_size_and_the_alter
     with pytest.raises(ParameterError, match="form='tables' is for duckdb, postgres, spark, sqlite; for mysql use"):
         export_model(tables, "sql", dialect="mysql", form="tables")
     assert "CREATE TABLE" in str(export_model(tables, "sql", form="auto"))
-    assert "CREATE TABLE" not in str(export_model(small, "sql", form="auto"))
+
+
+def test_trees_over_many_features_are_joined_by_masks_and_small_ones_stay_a_case() -> None:
+    script = str(export_model(table_model(1, n_tables=0, n_binary=2), "sql", form="auto"))
+    assert script.count('_leaves" AS "step_') == 2
+    few = wide_model(1, n_trees=4, n_leaves=16, n_values=20)
+    assert str(export_model(few, "sql", form="auto")).startswith("CREATE OR REPLACE VIEW")
 
 
 def test_tables_are_called_after_the_view() -> None:

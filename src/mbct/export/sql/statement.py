@@ -12,9 +12,8 @@ from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import DIALECTS, dialect_of
 from mbct.export.sql.intervals import with_intervals
 from mbct.export.sql.lookup import LookupTable, lookups
-from mbct.export.sql.tables import JoinedTables, joined_tables
+from mbct.export.sql.tables import JoinedTables, joined_tables, joined_trees
 from mbct.model.bins import NumberBins
-from mbct.model.compiled import large_table
 from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
@@ -48,7 +47,7 @@ def to_sql(
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
     found = dialect_of(dialect)
     if form == "auto":
-        form = "tables" if found.rows_table and any(_joined(model)) else "view"
+        form = "tables" if found.rows_table and any(joined_trees(model)) else "view"
     if form == "tables" and not found.rows_table:
         tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
         raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
@@ -75,14 +74,9 @@ def to_sql(
     return "".join(f"{statement.rstrip()};\n" for statement in statements)
 
 
-def _joined(model: CalibrationEnsemble) -> list[bool]:
-    """Which trees the form "tables" writes as tables."""
-    return [large_table(tree, model.bins.n_codes) is not None for tree in model.trees]
-
-
 def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, form: Form) -> None:
     """What an engine would not compile is not written."""
-    joined = _joined(model)
+    joined = joined_trees(model)
     leaves = [len(tree.leaves) for tree in model.trees]
     written = sum(n for n, is_table in zip(leaves, joined, strict=True) if form != "tables" or not is_table)
     if written <= dialect.most_case_leaves:

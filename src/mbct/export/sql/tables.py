@@ -1,30 +1,35 @@
 """Large models as tables and a view that joins them: one row a value of a feature, one row an entry of a tree.
 
 A large tree over at most three features is an array (:mod:`mbct.model.tables`). The table of a feature says, for each
-tree, how far its codes or values move the place in the array; the table of steps holds all arrays one after another. A
-row costs a join a feature and one a tree, however many entries they have. Other trees stay CASE expressions.
+tree, how far its codes or values move the place in the array; the table of steps holds all arrays one after another.
+Trees over more features are masks (:mod:`mbct.model.masks`): the table of a feature has their words, whose AND leaves
+one bit, and the table of leaves the step of each bit. A row costs a join a feature and one a tree, however many entries
+they have. Trees of a few leaves stay CASE expressions.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mbct.errors import ParameterError
 from mbct.export.sql.conditions import compared, literal, membership, missing_condition, spellings
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.lookup import has_one_type
-from mbct.model.bins import CategoryBins, Feature, NumberBins
+from mbct.model.bins import CategoryBins, Feature, NumberBins, code_offsets
 from mbct.model.compiled import large_table
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.masks import stops_of_tree, words_of_tree
 from mbct.model.tables import MOST_FEATURES, table_steps
-from mbct.model.tree import IntArray
 
-_FROM_VALUES = 50
+_FROM_VALUES = 6
 """A category with fewer values is coded by a CASE; one with more is joined by value."""
 _MOST_JOINS = 60
 """SQLite joins 64 tables at most."""
+_FEW_LEAVES = 16
+"""Trees of no more leaves are CASE expressions."""
+_BITS, _MOST_WORDS = 52, 512
+"""Bits of a word and words of all masks. Word w counts 2·w + 1 times: no two bits have one number, all fit 63 bits."""
 _LARGEST_PLACES = 2_000_000
 """Entries of all arrays together that are written as text."""
 
@@ -45,15 +50,15 @@ class _FeatureTable:
     bins: Feature
     alias: str
     by_value: bool
-    moves: dict[int, list[int]]
-    """By tree."""
+    moves: dict[str, list[int]]
+    """By column: how far each code moves the place, or its word."""
 
-    def move(self, dialect: Dialect, column: str, tree: int) -> str:
-        """How far a row's value moves the place."""
-        found = f"{dialect.identifier(self.alias)}.{dialect.identifier(f'tree_{tree}')}"
+    def move(self, dialect: Dialect, column: str, name: str) -> str:
+        """How far a row's value moves the place, or its word."""
+        found = f"{dialect.identifier(self.alias)}.{dialect.identifier(name)}"
         if not self.by_value:
             return found
-        missing, unseen = (self.moves[tree][code] for code in (self.bins.missing, self.bins.unseen))
+        missing, unseen = (self.moves[name][code] for code in (self.bins.missing, self.bins.unseen))
         other = f"CASE WHEN {missing_condition(dialect, self.bins, column)} THEN {missing} ELSE {unseen} END"
         return f"COALESCE({found}, {unseen if missing == unseen else other})"
 
@@ -106,7 +111,17 @@ def joined_tables(
             f"the tables of this model have {len(joined.values):,} entries, too many for SQL (at most "
             f"{_LARGEST_PLACES:,}): fit with a smaller max_rules, or with model_size='compact'"
         )
-    features = _feature_tables(model, list(found), joined.plan, joined.classes)
+    features: dict[int, _FeatureTable] = {}
+    for t, row in zip(found, joined.plan.tolist(), strict=True):
+        # A feature that a table has not is its first one again: the first start of each counts.
+        starts = dict(zip(row[MOST_FEATURES - 1 :: -1], row[-2 : MOST_FEATURES - 1 : -1], strict=True))
+        for j, start in starts.items():
+            moves = joined.classes[start : start + model.bins[j].n_codes].tolist()
+            _table_of_feature(features, model, j).moves[f"tree_{t}"] = moves
+    masks = _Masks(model, features)
+    for t, is_joined in enumerate(joined_trees(model)):
+        if is_joined and t not in found:
+            masks.add(t)
 
     def named(what: str) -> str:
         return ".".join(map(dialect.identifier, [*name[:-1], f"{name[-1]}_{what}"]))
@@ -115,7 +130,7 @@ def joined_tables(
     joins: list[str] = []
     steps: dict[int, str] = {}
     for j, feature in features.items():
-        listed = ", ".join(map(dialect.identifier, ("key", *(f"tree_{t}" for t in feature.moves))))
+        listed = ", ".join(map(dialect.identifier, ("key", *feature.moves)))
         creates += dialect.create_rows(named(feature.alias), listed, feature.rows(dialect))
         alias = dialect.identifier(feature.alias)
         key = f"{alias}.{dialect.identifier('key')} = {feature.key(dialect, columns[j])}"
@@ -125,12 +140,22 @@ def joined_tables(
     if len(joined.values):
         creates += dialect.create_array(named("steps"), joined.values.tolist(), whole=False)
     for (t, table), row in zip(found.items(), joined.plan.tolist(), strict=True):
-        moves = [features[j].move(dialect, columns[j], t) for j in table.features]
+        moves = [features[j].move(dialect, columns[j], f"tree_{t}") for j in table.features]
         if table.pairs is not None:
             joins.append(_array_join(dialect, named("pairs"), f"pair_{t}", f"{row[-1]} + {moves[0]} + {moves[1]}"))
             moves = [_array_value(dialect, f"pair_{t}"), moves[2]]
         joins.append(_array_join(dialect, named("steps"), f"step_{t}", " + ".join(moves)))
         steps[t] = _array_value(dialect, f"step_{t}")
+    for t, words in masks.words.items():
+        bits = []
+        for word, used in words.items():
+            reached = " & ".join(features[j].move(dialect, columns[j], f"word_{word}") for j in used)
+            bits.append(f"CAST({2 * word + 1} AS BIGINT) * ({reached})")
+        joins.append(_array_join(dialect, named("leaves"), f"step_{t}", " + ".join(bits), "key"))
+        steps[t] = _array_value(dialect, f"step_{t}")
+    if masks.values:
+        rows = [f"({key}, {dialect.double(value)})" for key, value in masks.values.items()]
+        creates += dialect.create_rows(named("leaves"), ", ".join(map(dialect.identifier, ("key", "value"))), rows)
     if len(joins) > _MOST_JOINS:
         raise ParameterError(
             f"this model needs {len(joins)} joins, more than engines take (at most {_MOST_JOINS}): fit with "
@@ -139,24 +164,55 @@ def joined_tables(
     return JoinedTables(creates, joins, steps)
 
 
-def _feature_tables(
-    model: CalibrationEnsemble, trees: list[int], plan: npt.NDArray[np.int64], classes: IntArray
-) -> dict[int, _FeatureTable]:
-    found: dict[int, _FeatureTable] = {}
-    for t, row in zip(trees, plan.tolist(), strict=True):
-        # A feature that a table has not is its first one again: the first start of each counts.
-        starts = dict(zip(row[MOST_FEATURES - 1 :: -1], row[-2 : MOST_FEATURES - 1 : -1], strict=True))
-        for feature, start in starts.items():
-            bins = model.bins[feature]
-            by_value = isinstance(bins, CategoryBins) and bins.n_values >= _FROM_VALUES and has_one_type(bins)
-            table = found.setdefault(feature, _FeatureTable(bins, f"feature_{feature}", by_value, {}))
-            table.moves[t] = classes[start : start + bins.n_codes].tolist()
-    return found
+def joined_trees(model: CalibrationEnsemble) -> list[bool]:
+    """Which trees are joined; the others are CASE expressions."""
+    return [len(tree.leaves) > _FEW_LEAVES for tree in model.trees]
 
 
-def _array_join(dialect: Dialect, table: str, alias: str, place: str) -> str:
+def _table_of_feature(found: dict[int, _FeatureTable], model: CalibrationEnsemble, feature: int) -> _FeatureTable:
+    bins = model.bins[feature]
+    by_value = isinstance(bins, CategoryBins) and bins.n_values >= _FROM_VALUES and has_one_type(bins)
+    return found.setdefault(feature, _FeatureTable(bins, f"feature_{feature}", by_value, {}))
+
+
+class _Masks:
+    """Adds the words of trees to the tables of features; has the step of each bit, and the features of each word."""
+
+    def __init__(self, model: CalibrationEnsemble, features: dict[int, _FeatureTable]):
+        self.model, self.features = model, features
+        self.n_codes = np.array(model.bins.n_codes, dtype=np.int64)
+        self.values: dict[int, float] = {}
+        self.words: dict[int, dict[int, list[int]]] = {}
+        self.n_words = 0
+
+    def add(self, number: int) -> None:
+        """Add one tree."""
+        tree, first_row = self.model.trees[number], code_offsets(self.n_codes)
+        arrays = (tree.feature, tree.table_start, tree.table, self.n_codes)
+        stops = stops_of_tree(*arrays)
+        self.words[number] = {}
+        for begin in range(0, len(stops), _BITS):
+            some = stops[begin : begin + _BITS]
+            of_code = words_of_tree(*arrays, first_row, some)
+            used = self.words[number][self.n_words] = []
+            for j in np.unique(tree.feature[tree.feature >= 0]).tolist():
+                own = of_code[first_row[j] : first_row[j + 1]].tolist()
+                if len(set(own)) > 1:
+                    _table_of_feature(self.features, self.model, j).moves[f"word_{self.n_words}"] = own
+                    used.append(j)
+            multiplier = 2 * self.n_words + 1
+            self.values |= {multiplier << bit: float(tree.leaf_value[stop]) for bit, stop in enumerate(some)}
+            self.n_words += 1
+        if self.n_words > _MOST_WORDS:
+            raise ParameterError(
+                f"the masks of this model have more than {_MOST_WORDS} words, too many for SQL: fit with "
+                "model_size='rules' or model_size='compact'"
+            )
+
+
+def _array_join(dialect: Dialect, table: str, alias: str, place: str, key: str = "place") -> str:
     quoted = dialect.identifier(alias)
-    return f"LEFT JOIN {table} AS {quoted} ON {quoted}.{dialect.identifier('place')} = {place}"
+    return f"LEFT JOIN {table} AS {quoted} ON {quoted}.{dialect.identifier(key)} = {place}"
 
 
 def _array_value(dialect: Dialect, alias: str) -> str:
