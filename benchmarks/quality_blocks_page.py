@@ -145,7 +145,7 @@ def sizes_note() -> str:
     return (
         "Share of the full ensemble's held-out gain that each `model_size` keeps; in brackets look-ups a row (trees), "
         "entries (leaves) and kilobytes of the model as JSON. "
-        '`"auto"` is the default, `"rules"` has at most 16 tables, `"compact"` at most 256 rules.'
+        '`"auto"` is the default, `"rules"` has at most 16 look-ups, `"compact"` at most 256 rules.'
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
+from mbct.model.rules import n_rules
 from mbct.model.trace import FitTrace
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
@@ -33,6 +34,8 @@ LEAST_RULES = 64
 """Smallest ``max_rules``: two leaves for each of 32 tables."""
 _MOST_OFFSET_GROUPS = 64
 """Leaves of an offset that stays beside tables."""
+_TABLE_LEAVES = 4
+"""Leaves of a table for each leaf of a tree: its look-up costs the same however many it has."""
 _SYNTHETIC_SHARE = 3
 """Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks."""
 _ENOUGH_CELLS, _MOST_CELLS = 200_000, 400_000
@@ -174,48 +177,53 @@ def distill_ensemble(
         kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
         options = replace(options, stages=tuple(stage - len(kept) for stage in options.stages))
         found = distill(rows, options, advance, kept)
-        smaller = counted(found.trees, *(("table", "entries") if options.tables else ()))
+        trees = tuple(with_sums(cells, found.trees))
+        smaller = counted(trees)
         if found.fidelity >= options.least_fidelity:
-            form = f"{smaller}, which keep {found.fidelity:.0%} of the correction of {whole}"
-            return ShippedTrees(tuple(with_sums(cells, found.trees)), found.fidelity, form)
+            form = f"{smaller} keep {found.fidelity:.0%} of the correction of {whole}"
+            return ShippedTrees(trees, found.fidelity, form)
     form = f"{whole}, the full ensemble: {smaller} would keep {found.fidelity:.0%} of its correction"
     return ShippedTrees(model.trees, 1.0, form)
 
 
-def counted(trees: Sequence[CalibrationTree], name: str = "tree", entries: str = "rules") -> str:
-    """How many trees and leaves there are, in words."""
-    n_leaves = sum(len(tree.leaves) for tree in trees)
-    return f"{len(trees):,} {name}{'s' * (len(trees) != 1)} with {n_leaves:,} {entries}"
+def counted(trees: Sequence[CalibrationTree]) -> str:
+    """How many trees and rules there are, in words."""
+    return f"{len(trees):,} tree{'s' * (len(trees) != 1)} with {sum(map(n_rules, trees)):,} rules"
 
 
 def _forms(model: CrossFittedModel, constraints: Constraints, spare_trees: int) -> list[DistillationOptions]:
     """Smaller forms to try in their order; none where the ensemble is to stay as it is."""
     size, most_rules = constraints.model_size, constraints.max_rules
-    n_rules = sum(len(tree.leaves) for tree in model.trees)
-    allowed = most_rules is None or n_rules <= most_rules
+    allowed = most_rules is None or sum(map(n_rules, model.trees)) <= most_rules
     if not model.trees or (size == "full" and allowed):
         return []
     small = COMPACT if size == "compact" else TABLES
     if allowed and is_small(model.trees, small.stages[-1] - spare_trees):
         return []
     forms = {"auto": [SMALLEST, TABLES], "rules": [RULES], "compact": [COMPACT], "full": [TABLES]}[size]
-    return [_within(each, len(model.trees), spare_trees, most_rules, allowed=allowed) for each in forms]
+    return [_within(each, model.trees, spare_trees, most_rules, allowed=allowed) for each in forms]
 
 
 def _within(
-    options: DistillationOptions, n_trees: int, spare_trees: int, most_rules: int | None, *, allowed: bool
+    options: DistillationOptions,
+    trees: Sequence[CalibrationTree],
+    spare_trees: int,
+    most_rules: int | None,
+    *,
+    allowed: bool,
 ) -> DistillationOptions:
-    """A form with ``spare_trees`` left free, stages that halve the trees at least, and no more rules than asked for.
+    """A form with ``spare_trees`` left free, half the ensemble's trees and leaves, and no more rules than asked for.
 
     ``allowed``: the full ensemble may be shipped instead, where the form keeps too little.
     """
-    fewer = [stage for stage in options.stages if 2 * stage <= n_trees] or options.stages[:1]
+    fewer = [stage for stage in options.stages if 2 * stage <= len(trees)] or options.stages[:1]
     stages = tuple(stage - spare_trees for stage in fewer)
-    leaves = (
-        options.growth.max_leaves if most_rules is None else min(options.growth.max_leaves, most_rules // stages[-1])
-    )
+    leaves = max(sum(len(tree.leaves) for tree in trees) // (2 * stages[-1]), COMPACT.growth.max_leaves)
+    most = options.table_growth.max_leaves if most_rules is None else most_rules // stages[-1]
+    growth = options.growth._replace(max_leaves=min(options.growth.max_leaves, leaves, most))
+    table_growth = options.table_growth._replace(max_leaves=min(_TABLE_LEAVES * leaves, most))
     least = options.least_fidelity if allowed or options is not TABLES else 0.0
-    return replace(options, stages=stages, growth=options.growth._replace(max_leaves=leaves), least_fidelity=least)
+    return replace(options, stages=stages, growth=growth, table_growth=table_growth, least_fidelity=least)
 
 
 def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:

@@ -22,8 +22,8 @@ _ONE_IN = 5
 """One cell in five is held out."""
 _SHARE_TAKEN = 0.3
 """Share of a synthetic row's values that come from the other row."""
-_SYNTHETIC_WEIGHT = 3.0
-"""Weight of all synthetic rows beside that of the real ones that are learnt from."""
+_MOST_SYNTHETIC_WEIGHT = 3.0
+"""Weight of all synthetic rows beside that of the real ones that are learnt from, at most; one weighs as a real one."""
 
 
 def make_distillation_set(
@@ -68,7 +68,7 @@ def _with_synthetic(rows: BinnedRows, n_rows: int, total_step: Callable[[CodeMat
         if feature == 0:
             start = np.where(taken, rows.log_odds[other], rows.log_odds[one])
     weight = rows.weight[one]
-    weight *= _SYNTHETIC_WEIGHT * rows.weight[real].sum() / weight.sum()
+    weight *= min(_MOST_SYNTHETIC_WEIGHT, n_rows / len(real)) * rows.weight[real].sum() / weight.sum()
     return replace(
         rows,
         codes=np.concatenate([rows.codes, codes]),
