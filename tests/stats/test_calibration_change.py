@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from mbct.stats.calibration_change import LABEL, N_SUMS, TILTS, ChangeEvidence, outcome_sums
+from mbct.stats.calibration_change import LABEL, N_SUMS, TILTS, ChangeEvidence, _later, outcome_sums
 from mbct.stats.logodds import logit, sigmoid
 
 
@@ -33,6 +33,21 @@ def test_the_mixture_over_changes_never_has_an_expectation_above_one():
         chance = np.prod(np.where(path, 0.2, 0.8))
         expected += chance * np.exp(evidence.log_evidence()[0])
     assert 0.5 < expected <= 1.0
+
+
+def test_batches_may_end_for_whatever_reason():
+    """The evidence and the weight that is not spent yet are a martingale, though labels decide when a batch ends."""
+    q, expected = np.array([0.2]), 0.0
+    for path in itertools.product([0.0, 1.0], repeat=8):
+        evidence, batch = ChangeEvidence.of(1), np.zeros((1, N_SUMS))
+        for step, y in enumerate(path):
+            batch += outcome_sums(q, np.array([y]), 0.0)
+            if y or step == len(path) - 1:
+                evidence.advance(batch, float(step))
+                batch[:] = 0.0
+        chance = np.prod(np.where(path, 0.2, 0.8))
+        expected += chance * (np.exp(evidence.log_evidence()[0]) + _later(evidence.information)[0])
+    assert expected == pytest.approx(1.0)
 
 
 def test_a_change_is_dated_and_its_sums_begin_there():

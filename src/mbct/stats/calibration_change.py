@@ -8,8 +8,9 @@ q⁺ = σ(logit q + δ),
 
 has expectation at most 1 given the past whatever the true probabilities within the tolerance, so it is an e-process; so
 it is for θ < 0 with q⁻. A change at an unknown time is a mixture over the times at which the product begins, with
-weights w that sum to 1; it needs one number a tilt (Shiryaev's recursion), E ← (E + w)·L(batch). By Ville's inequality
-E, averaged over tilts, ever reaches 1/α with probability at most α: however often one looks, for as long as one likes.
+weights w that sum to 1; it needs one number a tilt (Shiryaev's recursion), E ← E·L(batch) + w, where w, the weight of
+changes after the batch, depends on what came before them alone: a batch may end when and for whatever reason it likes.
+By Ville's inequality E, averaged over tilts, ever reaches 1/α with probability at most α, however often one looks.
 Shin, Ramdas and Rinaldo, "E-detectors", 2022; Howard et al., "Time-uniform Chernoff bounds", 2020.
 """
 
@@ -68,12 +69,11 @@ class ChangeEvidence:
         """Add a batch of sums, one row a stream, at time ``at``; its log-likelihood ratio for each stream and tilt."""
         batch = TILTS * sums[:, LABEL, None] - sums[:, 4:]
         after = self.information + sums[:, INFORMATION]
-        seen = sums[:, COUNT] > 0.0
-        weight = np.where(seen, _later(self.information) - _later(after), 1.0)
-        grown = np.logaddexp(self.log_e, np.log(weight)[:, None]) + batch
-        self.log_e = np.where(seen[:, None], grown, self.log_e)
+        with np.errstate(divide="ignore"):  # a stream of which the batch holds nothing adds no weight
+            log_weight = np.log(_later(self.information) - _later(after))
+        self.log_e = np.logaddexp(self.log_e + batch, log_weight[:, None])
         self.information = after
-        fresh = (self.cusum <= 0.0) & seen[:, None]
+        fresh = (self.cusum <= 0.0) & (sums[:, COUNT, None] > 0.0)
         self.start = np.where(fresh, at, self.start)
         self.since = np.where(fresh[..., None], 0.0, self.since) + sums[:, None, :3]
         self.cusum = np.where(fresh, 0.0, self.cusum) + batch
