@@ -72,6 +72,7 @@ def test_days_become_models_and_history(folder):
     assert outcomes[runs.index(alarmed)].code == 1
     store = CellStore(folder / "cells")
     assert store.days() == days
+    assert ModelRegistry(store).ensemble().bins.names == ("score", "site")
     assert sum(batch.count for batch in store.manifest().batches) == 5 * 4000
     again = run(folder, "loop", "loop.toml", "--day", days[-1], "--json")
     assert "was taken before" in again.err

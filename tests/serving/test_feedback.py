@@ -66,6 +66,13 @@ def score(loop, model, ids, seed=3):
     return scored
 
 
+def test_a_segment_that_the_model_does_not_have_is_logged_once(clock, caplog):
+    loop, model = FeedbackLoop(FeedbackOptions(segment="nowhere"), clock=clock), random_model(1)
+    for turn in range(2):
+        score(loop, model, [str(turn)])
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == ["the model has no feature 'nowhere'"]
+
+
 def test_the_store_of_cells_takes_the_outcomes_of_the_day(tmp_path, clock):
     model, store = random_model(1), CellStore(tmp_path / "cells")
     loop = FeedbackLoop(FeedbackOptions(folder=tmp_path / "journal"), store, clock)

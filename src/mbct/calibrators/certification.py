@@ -154,7 +154,7 @@ def _listed(
     """Bins that hold rows, or those of them that are kept."""
     size = np.maximum(found.rows, 1.0)
     rate, mean = found.label / size, found.mean
-    theorem = np.abs(rate - mean) + label_rate_bound(rate, found.rows, n_union, alpha)
+    theorem = np.minimum(np.abs(rate - mean) + label_rate_bound(rate, found.rows, n_union, alpha), 1.0)
     columns = [rounded(values).tolist() for values in (rate, mean, found.lower, found.upper, theorem)]
     return [
         CertifiedBin(group, names[b], int(found.rows[b]), *(column[b] for column in columns))

@@ -216,12 +216,13 @@ class MBCTCalibrator(MBCTParameters):
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
         calibrated = self.calibrate_columns(columns, scores)
-        found = [calibrated]
         if return_interval:
-            found += self.model_.interval_of(encode(columns, self.model_.bins, scores), calibrated)
-        if prevalence is not None:
-            found = [shift_prevalence(values, self.prevalence_, prevalence) for values in found]
-        return (found[0], found[1], found[2]) if return_interval else found[0]
+            if prevalence is not None:
+                raise ParameterError(
+                    "intervals are certified at the label rate of the certified rows: drop prevalence="
+                )
+            return calibrated, *self.model_.interval_of(encode(columns, self.model_.bins, scores), calibrated)
+        return calibrated if prevalence is None else shift_prevalence(calibrated, self.prevalence_, prevalence)
 
     @property
     def prevalence_(self) -> float:

@@ -37,7 +37,8 @@ class LoopConfig:
     score: str | None = None
     weight: str | None = None
     positive: str | None = None
-    features: list[str] | None = None
+    features: list[str] = field(default_factory=list)
+    """Empty for every column that is fit to be one."""
     exclude: list[str] = field(default_factory=list)
     replace_days: int = 0
     reports: str | None = None
@@ -157,7 +158,7 @@ def _watch(
     elif Path(config.log_of(watched)).exists():
         then = (run["served"] for run in history.runs() if run["day"] >= watched.isoformat() and "served" in run)
         calibrator = _model(store, next(then, served))
-        with labelled_data(config.rows(watched), config.features, config.exclude) as (data, roles):
+        with labelled_data(config.rows(watched), exclude=config.exclude) as (data, roles):
             rows = rows_by_day(data, roles, calibrator, by, watched.isoformat())
         take_days(watching, *rows, state.get("last_day"))
         history.keep_monitor_state({"last_day": int(rows[3].max()), **watching.to_dict()})
@@ -211,7 +212,7 @@ def _report(config: LoopConfig, store: "CellStore", day: datetime.date) -> str |
         return None
     from mbct.report import write_report
 
-    with labelled_data(config.rows(day), config.features, config.exclude) as (data, roles):
+    with labelled_data(config.rows(day), exclude=config.exclude) as (data, roles):
         table = data.table()
     Path(config.reports).mkdir(parents=True, exist_ok=True)
     path = Path(config.reports) / f"{day.isoformat()}.html"

@@ -60,6 +60,7 @@ class FeedbackLoop:
         # Ordered by when they were scored. A plain dict finds its first entry in time that grows with those deleted.
         self._waiting: OrderedDict[str, Remembered] = OrderedDict()
         self._next_number = 0
+        self._unsegmented = ""  # Bins of which the log has said that they lack the segment's feature
         self._live = LiveCalibration(options)
         self._journal: Journal | None = None
         self._flushing = Lock()
@@ -78,7 +79,10 @@ class FeedbackLoop:
     def remember(self, bins: FeatureBins, ids: Sequence[str], scored: ScoredBatch, model: str = "") -> None:
         """Keep scores until their outcome comes; scoring goes on where the disk is full, and the log says so."""
         now, fingerprint = self._clock(), bins.fingerprint
-        segments = _segments(bins, scored, self._options.segment)
+        if (segment := self._options.segment) not in (None, *bins.names) and fingerprint != self._unsegmented:
+            self._unsegmented = fingerprint
+            log.warning("the model has no feature %r: live metrics, alarms and the layer know no segments", segment)
+        segments = _segments(bins, scored, segment)
         numbers = range(self._next_number, self._next_number + len(ids))
         self._next_number = numbers.stop
         frozen = [None] * len(ids) if scored.frozen is None else scored.frozen.tolist()
