@@ -1,6 +1,6 @@
 """What each export of a model weighs, takes to compile and takes to run.
 
-    PYTHONPATH=tests python benchmarks/exports.py [--rows 1000000]
+    PYTHONPATH=tests python benchmarks/exports.py [--rows 1000000] [--targets 'sql, duckdb' c]
 
 Two models: 16 tables over one to three features with 23,800 entries, and 8 binary trees of 32 leaves. Seconds are those
 of the processor on one thread, so that other work on the machine does not count; PMML's evaluator runs in Java, where
@@ -191,12 +191,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--targets", nargs="*", choices=list(RUNS), default=list(RUNS))
     arguments = parser.parse_args()
     print("| target | model | size | compile | a million rows |\n|---|---|---|---|---|")
     tables, binary = table_model(1, "odds", 16, 90), table_model(1, "odds", 0, n_binary=8)
     for name, model in (("16 tables", tables), ("8 × 32", binary)):
         rows = raw_rows(model, arguments.rows)
-        for target in RUNS:
+        for target in arguments.targets:
             print(line(target, name, model, rows), flush=True)
 
 

@@ -17,9 +17,14 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 _ZONE = re.compile(r"[+-]\d\d:\d\d(:\d\d)?$", re.ASCII)
 
 
+def empty_is_missing(bins: Feature) -> bool:
+    """Whether the feature is compared as text and an empty one is missing."""
+    return isinstance(bins, CategoryBins) and bins.value_type in BY_TEXT and bins.code_of[""] == bins.missing
+
+
 def missing_condition(dialect: Dialect, bins: Feature, column: str) -> str:
     """True where the column is NULL or the empty text, or NaN in an engine that has it."""
-    if isinstance(bins, CategoryBins) and bins.value_type in BY_TEXT and bins.code_of[""] == bins.missing:
+    if empty_is_missing(bins):
         return f"{column} IS NULL OR {dialect.as_text.format(column)} = {dialect.text(dialect.suffix)}"
     numeric = isinstance(bins, NumberBins) or bins.value_type in ("integer", "number")
     if not numeric or dialect.is_nan is None:

@@ -12,7 +12,7 @@ from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import DIALECTS, dialect_of
 from mbct.export.sql.intervals import with_intervals
 from mbct.export.sql.lookup import LookupTable, lookups
-from mbct.export.sql.tables import JoinedTables, joined_tables, joined_trees
+from mbct.export.sql.tables import JoinedTables, joined_tables, joined_trees, worth_joining
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble
@@ -47,7 +47,7 @@ def to_sql(
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
     found = dialect_of(dialect)
     if form == "auto":
-        form = "tables" if found.rows_table and any(joined_trees(model)) else "view"
+        form = "tables" if found.rows_table and worth_joining(model) else "view"
     if form == "tables" and not found.rows_table:
         tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
         raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
@@ -81,7 +81,7 @@ def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, form: Form) -> No
     written = sum(n for n, is_table in zip(leaves, joined, strict=True) if form != "tables" or not is_table)
     if written <= dialect.most_case_leaves:
         return
-    if form != "tables" and any(joined) and dialect.rows_table:
+    if form != "tables" and dialect.rows_table and worth_joining(model):
         remedy = "use form='tables', which joins them"
     else:
         remedy = "fit with model_size='rules' (tables, which form='tables' joins) or model_size='compact' (256 rules)"

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.export.sql.conditions import compared, literal, membership, missing_condition, spellings
+from mbct.export.sql.conditions import compared, empty_is_missing, literal, membership, missing_condition, spellings
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.lookup import has_one_type
 from mbct.model.bins import CategoryBins, Feature, NumberBins, code_offsets
 from mbct.model.compiled import large_table
+from mbct.model.conditions import used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import stops_of_tree, words_of_tree
 from mbct.model.tables import MOST_FEATURES, table_steps
@@ -59,8 +60,10 @@ class _FeatureTable:
         if not self.by_value:
             return found
         missing, unseen = (self.moves[name][code] for code in (self.bins.missing, self.bins.unseen))
+        if missing == unseen or empty_is_missing(self.bins):
+            return f"COALESCE({found}, {unseen})"
         other = f"CASE WHEN {missing_condition(dialect, self.bins, column)} THEN {missing} ELSE {unseen} END"
-        return f"COALESCE({found}, {unseen if missing == unseen else other})"
+        return f"COALESCE({found}, {other})"
 
     def key(self, dialect: Dialect, column: str) -> str:
         """What is looked up: the value itself, or its code."""
@@ -70,7 +73,8 @@ class _FeatureTable:
             missing = missing_condition(dialect, self.bins, column)
             return f"CASE WHEN {missing} THEN {self.bins.missing} ELSE {number} END"
         if self.by_value:
-            return compared(dialect, self.bins).format(column)
+            value = compared(dialect, self.bins).format(column)
+            return f"COALESCE({value}, {dialect.text(dialect.suffix)})" if empty_is_missing(self.bins) else value
         tests = [(membership(dialect, self.bins, column, [code]), code) for code in range(self.bins.n_values)]
         tests.append((missing_condition(dialect, self.bins, column), self.bins.missing))
         cases = " ".join(f"WHEN {test} THEN {code}" for test, code in tests if test is not None)
@@ -80,7 +84,8 @@ class _FeatureTable:
         """Rows of the table, in SQL."""
         if not isinstance(self.bins, CategoryBins) or not self.by_value:
             return [self._row(str(code), code) for code in range(self.bins.n_codes)]
-        keys: dict[str, int] = {}
+        empty = dialect.text(dialect.suffix)
+        keys: dict[str, int] = {empty: self.bins.missing} if empty and empty_is_missing(self.bins) else {}
         for code in range(self.bins.n_values):
             for value in spellings(self.bins, code):
                 if (text := literal(dialect, self.bins, value)) is not None:
@@ -167,6 +172,12 @@ def joined_tables(
 def joined_trees(model: CalibrationEnsemble) -> list[bool]:
     """Which trees are joined; the others are CASE expressions."""
     return [len(tree.leaves) > _FEW_LEAVES for tree in model.trees]
+
+
+def worth_joining(model: CalibrationEnsemble) -> bool:
+    """Whether there are trees to be joined, and no more than engines take."""
+    joined = joined_trees(model)
+    return any(joined) and sum(joined) + len(used_features(model)) <= _MOST_JOINS
 
 
 def _table_of_feature(found: dict[int, _FeatureTable], model: CalibrationEnsemble, feature: int) -> _FeatureTable:
