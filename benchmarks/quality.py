@@ -1,14 +1,15 @@
 """Held-out quality against every peer: log loss on real data sets, strong and weak base predictors.
 
     python benchmarks/quality.py --order time
+    python benchmarks/quality.py --order fresh
     python benchmarks/quality.py --order groups
     python benchmarks/quality.py --order random --seeds 5
     python benchmarks/quality.py --order time --only mbct
 
 Each data set is split into three parts: one trains the base predictor, one the calibrators, one evaluates them. Parts
 are consecutive stretches of time, whole groups (persons, users), or random rows. Results are kept line by line in
-``docs/benchmarks/quality-time.jsonl``, ``quality-groups.jsonl`` and ``quality.jsonl``, so that an interrupted run goes
-on where it stopped and ``--only mbct`` computes MBCT again beside the kept peers. The pages, and for random order the
+``docs/benchmarks/quality-ORDER.jsonl`` (``quality.jsonl`` for random order), so that an interrupted run goes on where
+it stopped and ``--only mbct`` computes MBCT again beside the kept peers. The pages, and for random order the
 plot and README's table, are drawn from these files. MCGrad and CatBoost take part where installed (extra ``bench``).
 """
 
@@ -27,7 +28,8 @@ from mbct.metrics import field_rce
 from mbct.progress import progress
 from quality_blocks import MAX_SUMS, run_order
 from quality_blocks_page import block_page, with_time_table
-from quality_data import ORDERS, RANDOM, Split, splits
+from quality_data import RANDOM, Split, splits
+from quality_fresh import ORDERS
 from quality_page import METHODS, OURS, draw, kept_results, page, table, with_table
 from quality_peers import METHODS as BLOCK_METHODS
 from quality_peers import boosted, folds_of, installed, mbct_sizes, mcgrad, row_losses

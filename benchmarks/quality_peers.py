@@ -109,7 +109,8 @@ def grow(split: Split, order: str, seed: int) -> GrownModel:
     """Grow the default preset as :class:`MBCTCalibrator` does."""
     started = time.perf_counter()
     calibrator = MBCTCalibrator(score_column="score", random_state=seed)
-    block = {} if split.fit_block is None else {order: split.fit_block}
+    kind = "groups" if order == "groups" else "time"
+    block = {} if split.fit_block is None else {kind: split.fit_block}
     data = training_data(
         split.fit_frame, split.fit_label, None, None, "score", blocks=calibrator.block_columns(**block)
     )
@@ -150,8 +151,8 @@ def folds_of(kind: str, split: Split, order: str, seed: int) -> np.ndarray:
     """Held-out fold of each row to calibrate on; a single fit holds out a random fifth, the fold 0 of two."""
     random = np.random.default_rng(seed).permutation(len(split.fit_label)) % N_FOLDS
     if kind == "block folds" and split.fit_block is not None:
-        by_time = order == "time"
-        return contiguous_folds(split.fit_block) if by_time else group_folds(split.fit_block, seed)
+        by_groups = order == "groups"
+        return group_folds(split.fit_block, seed) if by_groups else contiguous_folds(split.fit_block)
     return random if kind else np.minimum(random, 1)
 
 

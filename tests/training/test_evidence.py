@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from mbct.training.evidence import Gain, gain_of_rows
+from mbct.stats.logodds import sigmoid
+from mbct.training.evidence import SIGNIFICANT_TREES, Gain, gain_of_rows, scale_of
 
 
 def test_evidence_is_the_log_of_the_mean_likelihood_ratio():
@@ -47,3 +48,39 @@ def test_evidence_for_steps_chosen_without_the_labels_is_rarely_large():
         gain = np.where(y, np.log(q / p), np.log((1 - q) / (1 - p)))
         large += gain_of_rows(gain, gain**2, 500.0, fold).evidence >= np.log(200.0)
     assert large <= n_sets * 0.02
+
+
+def years(seed, bias, n_years=5, n_rows=2_000, spread=0.2):
+    """Log-odds, a correction by segment, labels that need ``bias`` times it, and the year, each with its own shock."""
+    rng = np.random.default_rng(seed)
+    year = np.repeat(np.arange(n_years), n_rows)
+    before, correction = rng.normal(-1.0, 1.0, len(year)), rng.choice([-0.5, 0.5], len(year))
+    shocked = before + bias * correction + rng.normal(0.0, spread, n_years)[year]
+    return before, correction, (rng.random(len(year)) < sigmoid(shocked)).astype(float), year
+
+
+def scale_by_years(before, correction, label, year):
+    n_years = int(year.max()) + 1
+    return scale_of(before, correction, np.ones(len(year)), label, year, np.ones(n_years), in_order=True)
+
+
+def test_a_bias_that_five_years_share_is_significant():
+    for seed in range(10):
+        assert scale_by_years(*years(seed, bias=1.0)).significance(5) > SIGNIFICANT_TREES
+
+
+def test_five_years_that_agree_by_chance_are_not_significant():
+    """A small random effect that happens to be the same in all five years has a tiny error by their sums alone."""
+    before, correction, label, _ = years(1, bias=0.15, n_years=1, spread=0.0)
+    same = [np.tile(values, 5) for values in (before, correction, label)]
+    scale = scale_by_years(*same, np.repeat(np.arange(5), len(label)))
+    assert scale.z > 100.0
+    assert scale.significance(5) < SIGNIFICANT_TREES
+
+
+def test_the_expected_error_grows_with_the_shocks_where_the_correction_is_one_of_level():
+    before, _, label, year = years(3, bias=0.0, n_years=30, spread=0.6)
+    shift = scale_by_years(before, np.full(len(year), 0.5), label, year)
+    calm = scale_by_years(before, np.full(len(year), 0.5), years(3, 0.0, 30, spread=0.0)[2], year)
+    assert shift.expected_error > 4.0 * calm.expected_error
+    assert shift.expected_error == pytest.approx(shift.standard_error, rel=0.6)

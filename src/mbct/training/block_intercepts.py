@@ -66,24 +66,28 @@ def gradients_within_blocks(
 def block_intercepts(g: FloatArray, h: FloatArray) -> tuple[float, FloatArray]:
     """The common intercept a by generalized least squares, and the predicted shock v_b of each block.
 
-    σ² is estimated by moments. Blocks without rows have no shock.
+    Blocks without rows have no shock.
 
     >>> mean, shock = block_intercepts(np.array([30.0, -30.0, 30.0, -30.0]), np.full(4, 100.0))
     >>> round(mean, 9), np.round(shock, 2).tolist()
     (0.0, [0.27, -0.27, 0.27, -0.27])
     """
+    mean, variance = intercept_and_variance(g, h)
+    return mean, (g - h * mean) / (h + 1.0 / variance)
+
+
+def intercept_and_variance(g: FloatArray, h: FloatArray) -> tuple[float, float]:
+    """The common intercept a of all blocks, and the variance σ² of their shocks, estimated by moments."""
     seen = h > 0.0
-    gs, hs = g[seen], h[seen]
+    g, h = g[seen], h[seen]
     variance = _LEAST_VARIANCE
     for _ in range(_VARIANCE_PASSES):
-        weight = 1.0 / (1.0 + hs * variance)
-        mean = float(np.sum(weight * gs) / np.sum(weight * hs))
-        rest = gs - hs * mean
-        moment = float(np.sum(weight**2 * (rest**2 - hs)) / np.sum((weight * hs) ** 2))
+        weight = 1.0 / (1.0 + h * variance)
+        mean = float(np.sum(weight * g) / np.sum(weight * h))
+        rest = g - h * mean
+        moment = float(np.sum(weight**2 * (rest**2 - h)) / np.sum((weight * h) ** 2))
         variance = max(moment, _LEAST_VARIANCE)
-    shock = np.zeros(len(g))
-    shock[seen] = rest / (hs + 1.0 / variance)
-    return mean, shock
+    return mean, variance
 
 
 @kernel

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows
+from mbct.training.block_intercepts import intercept_and_variance
 from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray
 
@@ -40,6 +41,8 @@ SIGNIFICANT_GAIN = 3.0
 Of 330 calibrated bases with shocks by day, in view of which it was chosen, the largest had 2.9; of real data with a
 bias the smallest had 3.4.
 """
+SELECTION = 1.5
+"""Standard errors by which choices made on the held-out blocks may lift a statistic of them."""
 IDENTIFIES_TIME = 0.5
 """Mean total variation between stretches of time above which a feature identifies the time and is left out."""
 _NEWTON_STEPS = 12
@@ -111,28 +114,40 @@ def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Ga
     return replace(found, standard_error=standard_error_of_blocks(gain, rows.weight, number, in_order=in_order))
 
 
-def normal_equivalent(t: float, n_blocks: int) -> float:
-    """The normal deviate as rare as ``t`` estimated standard errors of so many blocks (Wallace's approximation).
+def significance(t: float, n_blocks: int) -> float:
+    """What ``t`` standard errors, estimated from so many blocks, are worth in known ones.
 
-    >>> round(normal_equivalent(4.0, 20), 2), round(normal_equivalent(4.0, 1000), 2)
-    (3.36, 3.98)
+    Student's t as a normal deviate (Wallace's approximation), of what lies beyond the effect of ``SELECTION``.
+
+    >>> round(significance(4.0, 20), 2), round(significance(4.0, 1000), 2)
+    (3.79, 4.0)
     """
-    freedom = max(n_blocks - 1, 1)
-    size = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * np.sqrt(freedom * np.log1p(t * t / freedom))
-    return float(np.copysign(size, t))
+    freedom, beyond = max(n_blocks - 1, 1), t - SELECTION
+    size = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * np.sqrt(freedom * np.log1p(beyond * beyond / freedom))
+    return SELECTION + float(np.copysign(size, beyond))
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The factor at which a correction fits held-out rows best, and its standard error from sums of blocks."""
+    """The factor at which a correction fits held-out rows best, and its standard error from sums of blocks.
+
+    Few blocks may agree by chance, and their sums then vary too little. ``expected_error`` follows instead from the
+    noise of the labels and from a shock that the rows of a block share.
+    """
 
     value: float
     standard_error: float
+    expected_error: float
 
     @property
     def z(self) -> float:
         """The factor in standard errors; 0 where there is no correction."""
         return self.value / self.standard_error if self.standard_error > 0.0 else 0.0
+
+    def significance(self, n_blocks: int) -> float:
+        """The factor in the larger of the two errors, allowing for few blocks and for choices made on them."""
+        expected = self.value / self.expected_error if self.expected_error > 0.0 else 0.0
+        return min(significance(self.z, n_blocks), expected - SELECTION)
 
     @property
     def shrunk(self) -> float:
@@ -140,7 +155,7 @@ class Scale:
         return 0.0 if self.z <= 1.0 else min(self.value, 1.0) * (1.0 - 1.0 / self.z**2)
 
 
-NO_CORRECTION = Scale(0.0, 0.0)
+NO_CORRECTION = Scale(0.0, 0.0, 0.0)
 
 
 def scale_of(
@@ -171,8 +186,22 @@ def scale_of(
         if abs(change) < _SMALL:
             break
     q = sigmoid(before + scale * correction)
-    score = np.bincount(block, correction * (positives - weight * q), len(block_weight)).astype(np.float64)
-    return Scale(scale, error_of_total(score, in_order=in_order) / curvature)
+    residual, variance = positives - weight * q, weight * q * (1.0 - q)
+
+    def by_block(values: FloatArray) -> FloatArray:
+        return np.bincount(block, values, len(block_weight)).astype(np.float64)
+
+    error = error_of_total(by_block(correction * residual), in_order=in_order)
+    _, shock_variance = intercept_and_variance(by_block(residual), by_block(variance))
+    shared = _largest_variance(shock_variance, len(block_weight)) * float(np.sum(by_block(correction * variance) ** 2))
+    return Scale(scale, error / curvature, float(np.sqrt(curvature + shared)) / curvature)
+
+
+def _largest_variance(variance: float, n_blocks: int) -> float:
+    """Upper 95 % limit of a variance estimated from so many blocks (χ² by Wilson and Hilferty's approximation)."""
+    freedom = max(n_blocks - 1, 1)
+    spread = 2.0 / (9.0 * freedom)
+    return variance / max(1.0 - spread - 1.645 * float(np.sqrt(spread)), _SMALL) ** 3
 
 
 def standard_error_of_blocks(gain: FloatArray, weight: FloatArray, block: BlockNumbers, *, in_order: bool) -> float:
@@ -215,6 +244,6 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
             before, after - before, rows.weight, rows.label, blocks.number, block_weight, in_order=blocks.in_order
         )
 
-    if normal_equivalent(scale(np.ones(len(blocks))).z, len(blocks)) < least:
+    if scale(np.ones(len(blocks))).significance(len(blocks)) < least:
         return 0.0
     return scale(blocks.weight).shrunk

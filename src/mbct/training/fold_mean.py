@@ -23,7 +23,7 @@ from mbct.training.evidence import (
     SIGNIFICANT_TREES,
     Gain,
     held_out_gain,
-    normal_equivalent,
+    significance,
     significant_scale,
 )
 from mbct.training.leaf_values import with_sums
@@ -129,7 +129,7 @@ def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) 
         return 0.0
     gain = held_out_gain(rows, before, before + kept * (held_out - before))
     n_blocks = 1 if rows.blocks is None else len(rows.blocks)
-    if gain.value <= 0.0 or normal_equivalent(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
+    if gain.value <= 0.0 or significance(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
         return 0.0
     return kept
 

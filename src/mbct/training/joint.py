@@ -10,7 +10,7 @@ import numpy as np
 from mbct.model.tree import CalibrationTree
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import CrossFittedBoosting, OnRound, best_size, fold_pool
-from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, normal_equivalent, standard_error_of_blocks
+from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_blocks
 from mbct.training.grower import grow_tree
 from mbct.training.leaf_values import frozen_tree, settle_rows, terminal_nodes
 from mbct.training.options import BoostingOptions
@@ -113,5 +113,5 @@ def _shrinkage(rows: BinnedRows, held_out: FloatArray) -> float:
         return found.shrinkage
     number, in_order = rows.blocks.number, rows.blocks.in_order
     error = standard_error_of_blocks(rows.weight * gain, rows.weight, number, in_order=in_order)
-    z = normal_equivalent(found.value / error, len(rows.blocks)) if found.value > 0.0 and error > 0.0 else 0.0
+    z = significance(found.value / error, len(rows.blocks)) if found.value > 0.0 and error > 0.0 else 0.0
     return 1.0 - 1.0 / z**2 if z >= SIGNIFICANT_GAIN else 0.0
