@@ -34,6 +34,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_batch_counts_once(days: Path):
     again = ["cells", "aggregate", "2.parquet", "--store", "cells", "--day", "2024-05-02", "--json"]
     assert json.loads(mbct(*again, cwd=days).out)["rows"] == 4000
+    assert ", which the store held already" in mbct(*again[:-1], cwd=days).out
     whole = json.loads(mbct("cells", "window", "--store", "cells", "--json", cwd=days).out)
     assert (whole["rows"], whole["first_day"], whole["last_day"]) == (8000, "2024-05-01", "2024-05-02")
 

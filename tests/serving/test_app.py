@@ -313,6 +313,9 @@ def test_explain_agrees_with_score(client, service):
         (q,) = client.post("/v1/score", json={"rows": [row]}).json()["calibrated"]
         assert found["calibrated"] == pytest.approx(q, abs=1e-12)
         assert found["trees"][-1]["after"] == found["calibrated"]
+        for tree in found["trees"]:  # each feature is spoken of once, however often the tree asks for it
+            names = [condition["feature"] for condition in tree["path"]]
+            assert len(set(names)) == len(names)
     assert client.post("/v1/explain", json={"row": {}}).status_code == 422
 
 

@@ -68,12 +68,14 @@ def aggregate(
 
     opened = CellStore(store)
     name = batch or " ".join(part for part in (day, rows.data, rows.sql) if part)
+    held = opened.manifest().find(name) is not None and not replace
     with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
         added = append_rows(opened, data, roles, day, name, replace=replace, min_rows=min_rows)
     if as_json:
         print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
     else:
-        click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}")
+        again = ", which the store held already" if held else ""
+        click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}{again}")
 
 
 def append_rows(

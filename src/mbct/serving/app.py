@@ -151,14 +151,18 @@ class Service:
         if request.content_type() != JSON:
             raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
         row = msgspec.structs.astuple(decode(loaded.decoders.explain, body).row)
+        given = dict(zip(loaded.model.bins.names, row, strict=True))
         try:
-            explained = explain(loaded.model, dict(zip(loaded.model.bins.names, row, strict=True)), loaded.rule_of)
+            explained = explain(loaded.model, given, loaded.rule_of)
         except (DataError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
         trees = [
             {
                 "tree": path.tree,
-                "path": [{"feature": b.feature, "value": b.value, "condition": b.condition} for b in path.branches],
+                "path": [
+                    {"feature": each.feature, "value": given[each.feature], "condition": str(each)}
+                    for each in path.rule.conditions
+                ],
                 "multiplier": path.rule.multiplier,
                 "applies_to": path.rule.applies_to,
                 "rows": path.rule.rows,

@@ -1,4 +1,4 @@
-"""Why a row is calibrated as it is: the path of conditions and the rule that applies, tree by tree."""
+"""Why a row is calibrated as it is: the rule that applies, tree by tree."""
 
 import math
 from collections.abc import Mapping
@@ -11,24 +11,13 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import moved
 from mbct.model.rules import Rule, rule_as_dict, rules
 from mbct.model.tree import STOP, CalibrationTree
-from mbct.model.wording import condition
-
-
-@dataclass(frozen=True)
-class PathStep:
-    """One node on a row's path: the row's value and the condition that it met there."""
-
-    feature: str
-    value: Any
-    condition: str
 
 
 @dataclass(frozen=True)
 class TreePath:
-    """A row's way through one tree: the branches taken, the rule at the end, the probability after it."""
+    """A row's way through one tree: the rule that applies and the probability after it."""
 
     tree: int
-    branches: tuple[PathStep, ...]
     rule: Rule
     after: float
 
@@ -85,11 +74,11 @@ def explain(
     total = 1.0 if linear else 0.0
     paths = []
     for number, tree in enumerate(model.trees):
-        node, branches = _walk(model, tree, codes, values)
+        node = _stop(tree, codes)
         step = float(tree.leaf_value[node])
         total = total * step if linear else total + step
         after = moved(score, total, linear)
-        paths.append(TreePath(number, branches, rule_of[number, node], after))
+        paths.append(TreePath(number, rule_of[number, node], after))
     return Explanation(score, paths[-1].after if paths else score, tuple(paths))
 
 
@@ -98,18 +87,12 @@ def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
     return {(rule.tree, rule.node): rule for rule in rules(model, fallbacks=True)}
 
 
-def _walk(
-    model: CalibrationEnsemble, tree: CalibrationTree, codes: list[int], values: list[Any]
-) -> tuple[int, tuple[PathStep, ...]]:
-    node, branches = 0, []
+def _stop(tree: CalibrationTree, codes: list[int]) -> int:
+    """The node where a row stops."""
+    node = 0
     while (feature := int(tree.feature[node])) >= 0:
-        bins = model.bins[feature]
-        start = int(tree.table_start[node])
-        table = tree.table[start : start + bins.n_codes].tolist()
-        child = table[codes[feature]]
-        taken = frozenset(code for code, target in enumerate(table) if target == child)
-        branches.append(PathStep(bins.name, values[feature], str(condition(bins, taken))))
+        child = int(tree.table[int(tree.table_start[node]) + codes[feature]])
         if child == STOP:
             break
         node = child
-    return node, tuple(branches)
+    return node
