@@ -6,7 +6,9 @@ more than 64 stops takes several words. The words of all trees stand side by sid
 tree: no branch depends on the data, which makes it many times faster than walking.
 """
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,7 @@ HASH_SHIFT = 58
 HASH_OF_BIT = np.array([((DE_BRUIJN << bit) & (2**WORD - 1)) >> HASH_SHIFT for bit in range(WORD)])
 MOST_BYTES = 256 * 2**20
 """Above this size the words would not repay their memory."""
+_ROWS_OF_TASK = 1 << 14  # Rows that a thread takes at once
 _ROWS_AT_ONCE = 256
 _GROUPS_AT_ONCE = 64  # Rows of a block meet the words of a block of trees while those lie in the cache
 
@@ -133,14 +136,8 @@ class LeafMasks:
     steps: FloatArray
     product: bool
 
-    def total_step(self, codes: CodeMatrix) -> FloatArray:
-        """Product ("linear") or sum ("odds") of the steps of each row, in the order of the trees: that of walking."""
-        total = np.full(len(codes), 1.0 if self.product else 0.0)
-        self.add_to(total, codes)
-        return total
-
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the steps of each row to what other trees gave."""
+        """Multiply ("linear") or add ("odds") the steps of each row, in the order of the trees: that of walking."""
         _add_steps(codes, self.first_row, self.words, self.steps, self.product, total)
 
 
@@ -171,9 +168,12 @@ def masks_of_trees(
 def summed_steps(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: Sequence[int]) -> FloatArray:
     """Sum of the steps of coded rows over trees, added up in their order."""
     masks = masks_of_trees(trees, codes_of, product=False)
-    if masks is not None:
-        return masks.total_step(codes)
     total = np.zeros(len(codes))
+    if masks is not None:
+        parts = [slice(begin, begin + _ROWS_OF_TASK) for begin in range(0, len(codes), _ROWS_OF_TASK)]
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(lambda part: masks.add_to(total[part], codes[part]), parts))
+        return total
     for tree in trees:
         total += tree.leaf_value[tree.apply(codes)]
     return total

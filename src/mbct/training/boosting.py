@@ -1,9 +1,9 @@
 """Cross-fitted boosting: one ensemble a fold, each fitted on the other folds and evaluated on its own rows."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class CrossFittedBoosting(Generic[FoldType]):
         self.folds = folds
         self.weight = weight
         self.held_out = folds[0].log_odds.copy()
-        self._remember()
+        self._remember(fold.log_odds[fold.held_out_rows] for fold in folds)
         self.base = sum(fold.held_out_loss() for fold in folds) / weight
         self.loss, self.n_trees, self.n_rounds = self.base, 0, 0
         self.stopped = False
@@ -112,20 +112,47 @@ class CrossFittedBoosting(Generic[FoldType]):
     ) -> None:
         """Add rounds until the loss has not fallen for a while, at most ``until``, or until beaten."""
         last = self.options.max_trees if until is None else min(until, self.options.max_trees)
-        while not self.stopped and self.n_rounds < last:
-            loss = sum(pool.map(lambda fold: fold.grow(), self.folds)) / self.weight
+        coming = self._submit_round(pool, [None] * len(self.folds)) if not self.stopped and self.n_rounds < last else []
+        while coming:
+            current, coming = coming, []
+            if self.n_rounds + 1 < last:
+                # Folds go on while others are still in the round before, so that no thread waits for the slowest.
+                coming = self._submit_round(pool, current)
+            grown = [each.result() for each in current]
+            loss = sum(each.loss for each in grown) / self.weight
             self.n_rounds += 1
             on_round(self.n_rounds)
             if loss < self.loss - LEAST_PROGRESS:
                 self.loss, self.n_trees = loss, self.n_rounds
-                self._remember()
+                self._remember(each.held_out for each in grown)
             late = self.n_rounds - self.n_trees >= self.options.patience_for(self.weight)
             self.stopped = late or self.n_rounds >= self.options.max_trees or beaten(self)
+            if self.stopped:
+                for each in coming:
+                    each.cancel()
+                return
 
-    def _remember(self) -> None:
+    def _submit_round(self, pool: Executor, before: Sequence["Future[_Grown] | None"]) -> list["Future[_Grown]"]:
+        """One more round of every fold, each after its own last one; rounds beyond the last that counts are unused."""
+        return [pool.submit(_grow_after, fold, last) for fold, last in zip(self.folds, before, strict=True)]
+
+    def _remember(self, held_out: Iterable[FloatArray]) -> None:
         """Keep the log-odds of every fold's held-out rows."""
-        for fold in self.folds:
-            self.held_out[fold.held_out_rows] = fold.log_odds[fold.held_out_rows]
+        for fold, log_odds in zip(self.folds, held_out, strict=True):
+            self.held_out[fold.held_out_rows] = log_odds
+
+
+class _Grown(NamedTuple):
+    """Summed log loss and log-odds of a fold's held-out rows after a round."""
+
+    loss: float
+    held_out: FloatArray
+
+
+def _grow_after(fold: Fold, last: "Future[_Grown] | None") -> _Grown:
+    if last is not None:
+        last.result()
+    return _Grown(fold.grow(), fold.log_odds[fold.held_out_rows])
 
 
 def fold_pool(n_threads: int, n_folds: int) -> ThreadPoolExecutor:

@@ -7,7 +7,9 @@ entry and combinations without evidence fall back to their parent. Classes bound
 are joined, and of a category the most frequent values stay apart.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -74,22 +76,21 @@ class TableGrowth:
             width = np.diff(classed.offset)[columns]
             return float(_held_out_gain(classed.codes, tried, columns, width, gradient, curvature))
 
-        features = self._chosen(gain)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            features = self._chosen(lambda tried: dict(zip(tried, pool.map(gain, tried), strict=True)))
         return self.classed[len(features)], features
 
-    def _chosen(self, gain: Callable[[Features], float]) -> Features:
+    def _chosen(self, gains: Callable[[Sequence[Features]], dict[Features, float]]) -> Features:
         """Pairs of the features that gain most alone, the best of them with every third one; ties go to the first."""
         usable = [int(j) for j in self.rows.usable]
-        alone: dict[Features, float] = {(j,): gain((j,)) for j in usable}
+        alone = gains([(j,) for j in usable])
         tried = sorted(sorted(usable, key=lambda j: -alone[(j,)])[:_FEATURES_TRIED])
-        pairs: dict[Features, float] = (
-            {pair: gain(pair) for pair in combinations(tried, 2)} if 2 in self.classed else {}
-        )
+        pairs = gains(list(combinations(tried, 2))) if 2 in self.classed else {}
         found = alone | pairs
         if 3 in self.classed:
             best = sorted(pairs, key=lambda pair: -pairs[pair])[:_PAIRS_EXTENDED]
             triples = {tuple(sorted({*pair, j})) for pair in best for j in tried if j not in pair}
-            found |= {triple: gain(triple) for triple in sorted(triples)}
+            found |= gains(sorted(triples))
         return max(found, key=lambda features: found[features])
 
 
