@@ -247,12 +247,11 @@ def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: st
     """Where each node's table begins, and all tables; children follow their parent and have one."""
     branches = read_list(content, f"{place}.children", len(features), least=len(features))
     start = np.zeros(len(features), dtype=np.int64)
-    table = np.full(sum(n_codes[feature] for feature in features if feature >= 0), STOP, dtype=np.int32)
+    table: list[int] = []
     depth = [0] * len(features)
     has_parent = [True] + [False] * (len(features) - 1)
-    filled = 0
     for node, (feature, below) in enumerate(zip(features, branches, strict=True)):
-        start[node] = filled
+        start[node] = len(table)
         here = f"{place}.children[{node}]"
         if (below is None) != (feature < 0) or below == []:
             raise fault(here, below, "children if and only if the node has a feature")
@@ -260,7 +259,7 @@ def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: st
             raise fault(here, below, f"a node at most {MOST_DEPTH} deep")
         if feature < 0:
             continue
-        own = table[filled : filled + n_codes[feature]]
+        own = [STOP] * n_codes[feature]  # a list: most runs are so short that an array would take longer
         for child, runs in (_pair(item, here) for item in read_list(below, here, len(own))):
             if type(child) is not int or not node < child < len(features) or has_parent[child]:
                 raise fault(here, child, "a later node that has no other parent")
@@ -268,11 +267,12 @@ def _tables(content: Any, features: list[int], n_codes: Sequence[int], place: st
             for first, last in (_pair(run, here) for run in read_list(runs, here, len(own), least=1)):
                 if type(first) is not int or type(last) is not int or not 0 <= first <= last < len(own):
                     raise fault(here, [first, last], f"first and last of codes below {len(own)}")
-                if np.any(own[first : last + 1] != STOP):
+                length = last + 1 - first
+                if own[first : last + 1].count(STOP) != length:
                     raise fault(here, [first, last], "codes that lead to one child only")
-                own[first : last + 1] = child
-        filled += len(own)
-    return start, table
+                own[first : last + 1] = [child] * length
+        table += own
+    return start, np.array(table, dtype=np.int32)
 
 
 def _record(kind: type, content: Any, place: str) -> Any:

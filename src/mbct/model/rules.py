@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from mbct.model.bins import Feature
 from mbct.model.masks import moved
 from mbct.model.tree import NODE_SUMS, CalibrationTree
 from mbct.model.wording import Condition, condition
@@ -25,7 +27,8 @@ class Rule:
 
     tree: int
     node: int
-    conditions: tuple[Condition, ...]
+    restrictions: tuple[tuple[Feature, frozenset[int]], ...]
+    """Features and the codes of them that the rule is about."""
     multiplier: float
     applies_to: Literal["probability", "odds"]
     rows: float
@@ -37,6 +40,11 @@ class Rule:
     """Theorem 1: the bin's label rate lies this near to the truth, for all bins of the tree at once."""
     fallback: bool
     """Whether the bin collects what no branch of an inner node takes: too few training rows, or none."""
+
+    @cached_property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The restrictions in words, which are found when they are asked for: of thousands of rules few are shown."""
+        return tuple(condition(feature, codes) for feature, codes in self.restrictions)
 
     @property
     def after(self) -> float:
@@ -149,7 +157,7 @@ def _rule(
     return Rule(
         tree=number,
         node=node,
-        conditions=tuple(condition(model.bins[feature], codes) for feature, codes in path.items()),
+        restrictions=tuple((model.bins[feature], codes) for feature, codes in path.items()),
         multiplier=step if model.link == "linear" else math.exp(step),
         applies_to="probability" if model.link == "linear" else "odds",
         rows=count,
@@ -202,7 +210,8 @@ def rule_as_dict(rule: Rule) -> dict[str, Any]:
         }
         for c in rule.conditions
     ]
-    return {**{k: v for k, v in vars(rule).items() if k != "conditions"}, "pud": _finite(rule.pud), "if": conditions}
+    plain = {each.name: getattr(rule, each.name) for each in fields(rule) if each.name != "restrictions"}
+    return {**plain, "pud": _finite(rule.pud), "if": conditions}
 
 
 def _finite(value: float) -> float | None:

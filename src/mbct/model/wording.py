@@ -53,14 +53,15 @@ def condition(feature: Feature, codes: frozenset[int]) -> Condition:
     >>> [str(condition(hour, frozenset(codes))) for codes in ([0], [1, 2, 3], [0, 4, 5], [2, 3, 4])]
     ['hour 0', 'hour 1-3', 'hour 0, 7 or missing', 'hour ≥ 2']
     """
-    known = sorted(code for code in codes if code < feature.n_values)
+    n_values = feature.n_values
+    known = sorted(code for code in codes if code < n_values)
     missing, unseen = feature.missing in codes, feature.unseen in codes
     if isinstance(feature, NumberBins):
         intervals = tuple(_intervals(feature, known))
         named = _speaks_of_values(feature)
         words = _words_of_values(feature, known) if named else [_interval_text(*ends) for ends in intervals]
         words += [_MISSING] * missing
-        if len(known) == feature.n_values:
+        if len(known) == n_values:
             words = ["anything" if missing else "known"]
         return Condition(feature.name, intervals, (), missing, unseen, tuple(words))
     values = tuple(feature.values[code] for code in known)

@@ -86,8 +86,7 @@ class _Reader:
         by_text = feature.value_type in ("string", "boolean")
         if many and by_text and pa.types.is_string(column.type) and (known := self._known_texts) is not None:
             found = pc.fill_null(pc.index_in(column, value_set=known), len(known))
-            codes = np.array([*feature.code_of.values(), feature.unseen])
-            return Coded(codes[found.to_numpy(zero_copy_only=False)])
+            return Coded(self._codes_of_texts[found.to_numpy(zero_copy_only=False)])
         return _dictionary(column)
 
     @cached_property
@@ -103,6 +102,12 @@ class _Reader:
             return pa.array(list(known), pa.string())
         except UnicodeEncodeError:
             return None
+
+    @cached_property
+    def _codes_of_texts(self) -> Any:
+        """The codes of ``_known_texts``, and that of an unseen value."""
+        known = {} if isinstance(self._feature, NumberBins) else self._feature.code_of
+        return np.array([*known.values(), self._feature.unseen])
 
 
 def _is_text(kind: Any) -> bool:

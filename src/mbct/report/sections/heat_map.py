@@ -42,9 +42,10 @@ def compute(model: CalibrationEnsemble, rules: Sequence[Rule]) -> tuple[HeatMap,
         effect[rule.tree] += rule.effect
     found: list[HeatMap] = []
     for number in np.argsort(-effect, kind="stable").tolist():
+        if len(found) == MOST_MAPS:
+            break
         table = table_of(model.trees[number], model.bins.n_codes)
-        two = table is not None and len(table.features) == 2 and min(table.n_classes) >= _LEAST_CLASSES
-        if table is not None and two and len(found) < MOST_MAPS:
+        if table is not None and len(table.features) == 2 and min(table.n_classes) >= _LEAST_CLASSES:
             found.append(_heat_map(model, number, table))
     return tuple(found)
 
