@@ -1,5 +1,6 @@
 """From a source to what the trees grow on: cells in memory where they fit, else rows that stay in the engine."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from mbct.data.memory import Categorical
 from mbct.data.raw_cells import MOST_GROUPS, RawGroups, cells_of_raw_rows
 from mbct.data.rows import GROUP, TIME, EngineRows, P, W, Y, code_column, refuse_one_class, training_rows
 from mbct.data.source import LazySource
-from mbct.errors import DataError, ParameterError
+from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
@@ -34,6 +35,25 @@ def coded_rows(rows: EngineRows, bins: FeatureBins) -> LazySource:
     coded = with_codes(rows.source, bins, P)
     codes = [code_column(j) for j in range(len(bins))]
     return coded.with_frame(coded.frame.select(*codes, P, Y, W, *_block_columns(coded)))
+
+
+_GOLDEN = (5.0**0.5 - 1.0) / 2.0
+
+
+def sampled_rows(coded: LazySource, bins: FeatureBins, share: float) -> LazySource:
+    """About this share of the coded rows: those whose content a multiplicative hash puts below it.
+
+    The same rows in every engine, whatever their order; rows of equal codes and prediction are taken together.
+    """
+    warnings.warn(
+        f"the rows make more cells than fit into memory: trees grow on {share:.1%} of the rows, drawn at random",
+        MBCTWarning,
+        stacklevel=2,
+    )
+    mixed = nw.col(P) * (1e6 * _GOLDEN)
+    for j in range(len(bins)):
+        mixed = mixed + nw.col(code_column(j)).cast(nw.Float64) * (_GOLDEN ** (j + 1) * 1e3)
+    return coded.with_frame(coded.frame.filter(mixed % 1.0 < share))
 
 
 def estimate_cells(coded: LazySource, bins: FeatureBins, level: CellLevel) -> int:
@@ -155,7 +175,8 @@ def prepare(
     """Check, bin and reduce the rows of ``source``.
 
     ``level_wise`` says whether the trees can grow on rows that stay in the engine (preset "paper"). If not, rows of
-    equal codes and prediction are joined, which loses nothing, or, where those are too many, rows of equal codes.
+    equal codes and prediction are joined, which loses nothing; where those are too many, rows of equal codes, or a
+    sample of the rows.
     """
     if strategy not in get_args(Strategy):
         raise ParameterError(f"strategy={strategy!r} must be one of {', '.join(map(repr, get_args(Strategy)))}")
@@ -176,6 +197,8 @@ def prepare(
         with EngineLevels(coded, bins.n_codes) as levels:
             yield Prepared(bins, levels, rows.weight, rows.positives)
     else:
+        if level == "sample":
+            coded, level = sampled_rows(coded, bins, most_cells / rows.n_rows), "score"
         with progress("summing rows by cell"):
             cells = rows_as_cells(coded, bins) if level == "row" else cells_of_rows(coded, bins, level, blocks)
         yield Prepared(bins, cells, rows.weight, rows.positives)
@@ -212,8 +235,11 @@ def _from_raw(
 
 def _cell_level(
     rows: EngineRows, coded: LazySource, bins: FeatureBins, strategy: Strategy, *, level_wise: bool, most_cells: int
-) -> CellLevel | Literal["row"] | None:
-    """The level at which cells fit into memory, or "row" where joining saves little; None for rows in the engine."""
+) -> CellLevel | Literal["row", "sample"] | None:
+    """The level at which cells fit into memory, "row" where joining saves little, "sample" where none fits.
+
+    None for rows that stay in the engine.
+    """
     if strategy == "level-wise":
         return None
     levels: tuple[CellLevel, ...] = ("cell",) if level_wise else ("score", "cell")
@@ -224,15 +250,9 @@ def _cell_level(
     for level in levels:
         if estimate_cells(coded, bins, level) <= most_cells:
             return level
-    if strategy == "auto" and level_wise:
-        return None
     if strategy == "cells":
         return "cell"
-    raise DataError(
-        f"the {rows.n_rows:,} rows make more than {most_cells:,} cells, too many for memory: use fewer features or "
-        "bins (numeric_bins, score_bins), fit on a sample, take preset='paper', which can grow in the engine, "
-        "or insist with strategy='cells'"
-    )
+    return None if level_wise else "sample"
 
 
 def _shrinks(coded: LazySource, bins: FeatureBins, n_rows: int) -> bool:
