@@ -28,7 +28,7 @@ def rows(n_rows: int, kind: str, seed: int) -> dict[str, np.ndarray]:
         segment = (_SEGMENTS * rng.random(n_rows) ** 3).astype(np.int32)
         keys = [((segment * prime) % size).astype(np.int16) for prime, size in _VIEWS]
     log_odds = rng.normal(-2.0, 1.0, n_rows)
-    true = log_odds + _bias(keys)
+    true = log_odds + bias(keys)
     columns: dict[str, np.ndarray] = {"p": np.round(_sigmoid(log_odds), 5)}
     columns["y"] = (rng.random(n_rows) < _sigmoid(true)).astype(np.int8)
     for name, key in zip(FEATURES, keys, strict=True):
@@ -64,7 +64,7 @@ def parquet(folder: Path, n_rows: int, kind: str) -> Path:
     return unfinished.rename(path)
 
 
-def _bias(keys: list[np.ndarray]) -> np.ndarray:
+def bias(keys: list[np.ndarray]) -> np.ndarray:
     """What the prediction does not know: effects of single keys and of pairs, the same whatever the seed."""
     rng = np.random.default_rng(99)
     shift = np.zeros(len(keys[0]))
@@ -73,6 +73,13 @@ def _bias(keys: list[np.ndarray]) -> np.ndarray:
     for left, right in ((0, 4), (1, 2), (3, 5)):
         shift += rng.normal(0.0, 0.4, 128)[keys[left]] * rng.normal(0.0, 1.0, 128)[keys[right]]
     return shift
+
+
+def keys_of(table: Any) -> list[np.ndarray]:
+    """The keys behind the features of a frame."""
+    return [
+        table[name].str[-3:].astype(int).to_numpy() if name in TEXT else table[name].to_numpy() for name in FEATURES
+    ]
 
 
 def texts(name: str) -> np.ndarray:

@@ -8,6 +8,7 @@ prepares its data and warms the kernels up, and only then starts the clock.
 
 import json
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import numpy as np
 from speed_data import FEATURES, TEXT, frame, rows, texts
 
 HELD_OUT_SEED = 12_345
+N_DAYS, N_FOLDS = 120, 5
 WORK: dict[str, Callable[..., dict[str, Any]]] = {}
 
 
@@ -77,30 +79,38 @@ def group_by(clock: Clock, path: str) -> dict[str, Any]:
 # ---------------------------------------------------------------- the default preset and its peers
 
 
+def _days(n_rows: int) -> np.ndarray:
+    """Day of each row: the rows are in the order of time."""
+    return np.arange(n_rows) * N_DAYS // n_rows
+
+
 @work
 def default_fit(clock: Clock, n_rows: int, **options: Any) -> dict[str, Any]:
-    """The default preset, or with options its fast setting."""
+    """The default preset, or with options its fast setting; days are blocks."""
     from mbct import MBCTCalibrator
 
-    MBCTCalibrator("p", **options).fit(*frame(5_000, "independent", 1))
+    MBCTCalibrator("p", **options).fit(*frame(5_000, "independent", 1), time=_days(5_000))
     train, label = frame(n_rows, "independent", 0)
     model = MBCTCalibrator("p", **options)
     with clock.running():
-        model.fit(train, label)
+        model.fit(train, label, time=_days(n_rows))
     return {"log_loss": _held_out(model.calibrate), "trees": len(model.model_.trees)}
 
 
 @work
-def lightgbm_fit(clock: Clock, n_rows: int) -> dict[str, Any]:
-    """LightGBM from the base's log-odds, one fit with early stopping on a fifth of the rows."""
+def lightgbm_fit(clock: Clock, n_rows: int, n_folds: int) -> dict[str, Any]:
+    """LightGBM from the base's log-odds, stopped early on the last fifth of the days; or the mean of five folds."""
     train, label = frame(n_rows, "independent", 0)
+    fold = _days(n_rows) * N_FOLDS // N_DAYS
     with clock.running():
-        booster = _lightgbm(train, label)
+        boosters = [_lightgbm(train, label, fold == k) for k in range(N_FOLDS - n_folds, N_FOLDS)]
 
     def calibrate(table: Any) -> np.ndarray:
-        return _sigmoid(_logit(table["p"]) + booster.predict(_for_lightgbm(table), raw_score=True))
+        columns = _for_lightgbm(table)
+        added = [booster.predict(columns, raw_score=True) for booster in boosters]
+        return _sigmoid(_logit(table["p"]) + np.mean(added, axis=0))
 
-    return {"log_loss": _held_out(calibrate), "trees": booster.best_iteration}
+    return {"log_loss": _held_out(calibrate), "trees": sum(booster.best_iteration for booster in boosters)}
 
 
 @work
@@ -139,15 +149,14 @@ def _for_lightgbm(table: Any) -> Any:
     return table.assign(p=_logit(table["p"])).astype(kinds)
 
 
-def _lightgbm(table: Any, label: np.ndarray) -> Any:
-    """The settings of the method "lightgbm" that the quality benchmark uses."""
+def _lightgbm(table: Any, label: np.ndarray, held: np.ndarray) -> Any:
+    """The settings of the method "lightgbm" that the quality benchmark uses; ``held`` are the rows that stop it."""
     import lightgbm
 
     settings = {"objective": "binary", "learning_rate": 0.05, "num_leaves": 15, "min_data_in_leaf": 50}
     settings |= {"boost_from_average": False, "verbosity": -1, "force_row_wise": True}
     columns = _for_lightgbm(table)
     base = columns["p"].to_numpy()
-    held = np.random.default_rng(0).random(len(label)) < 0.2
     train = lightgbm.Dataset(columns[~held], label[~held], init_score=base[~held])
     valid = lightgbm.Dataset(columns[held], label[held], init_score=base[held], reference=train)
     stop = lightgbm.early_stopping(30, verbose=False)
@@ -195,8 +204,8 @@ def models(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     train, label = frame(n_rows, "independent", 0)
     with clock.running():
         for size in ("auto", "compact"):
-            MBCTCalibrator("p", size=size).fit(train, label).save(Path(folder) / f"speed-{size}.json")
-        _lightgbm(train, label).save_model(Path(folder) / "speed-lightgbm.txt")
+            MBCTCalibrator("p", model_size=size).fit(train, label).save(Path(folder) / f"speed-{size}.json")
+        _lightgbm(train, label, np.arange(n_rows) % N_FOLDS == 0).save_model(Path(folder) / "speed-lightgbm.txt")
     return {}
 
 
@@ -382,6 +391,34 @@ def permutation_loop(clock: Clock, n_rows: int, n_views: int) -> dict[str, Any]:
             np.abs(rng.permutation(residual)[: n_bins * 1000].reshape(n_bins, 1000).mean(axis=1)).mean()
     clock.seconds, clock.cpu = clock.seconds * 100 / n_views, clock.cpu * 100 / n_views
     return {}
+
+
+@work
+def command(clock: Clock, folder: str, n_rows: int, name: str) -> dict[str, Any]:
+    """``mbct fit``, ``report`` or ``advise`` of a CSV in time order, from the shell to the result."""
+    data, model = Path(folder) / f"speed-{n_rows}.csv", Path(folder) / f"speed-{n_rows}.json"
+    if not data.exists():
+        table, label = frame(n_rows, "independent", 0)
+        day = np.datetime64("2024-01-01") + _days(n_rows)
+        table.assign(y=label.astype(int), day=day).to_csv(data, index=False)
+    roles = ("--label", "y", "--score", "p", "--time", "day")
+    arguments: dict[str, tuple[Any, ...]] = {
+        "fit": ("fit", data, *roles, "-o", model),
+        "report": ("report", model, data, "--label", "y", "--time", "day", "-o", model.with_suffix(".html")),
+        "advise": ("advise", data, *roles),
+    }
+    with clock.running():
+        _mbct(arguments[name])
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    clock.cpu = used.ru_utime + used.ru_stime
+    return {}
+
+
+def _mbct(arguments: tuple[Any, ...]) -> None:
+    program = [str(Path(sys.executable).with_name("mbct")), *map(str, arguments)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
 
 
 @work
