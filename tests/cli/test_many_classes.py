@@ -116,10 +116,32 @@ def test_what_does_not_fit_is_named(animals, arguments, message, tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_command_of_one_probability_says_so(animals, tmp_path: Path):
+def test_a_command_of_one_probability_says_so(animals):
     folder, _ = animals
     done = mbct("advise", "animals.parquet", "--label", "animal", "--score", "p_*", cwd=folder)
     assert done.code == 2
     assert "this command takes one probability; --score names 3 columns" in done.err
-    done = mbct("report", "model.json", "animals.parquet", "-o", tmp_path / "x.html", cwd=folder)
-    assert "model.json calibrates 3 classes at once" in done.err
+    done = mbct("rules", "model.json", cwd=folder)
+    assert "holds a 'matrix-scaling' calibrator, which has no rules" in done.err
+
+
+def test_a_report_takes_a_score_column_for_each_class(animals, tmp_path: Path):
+    pytest.importorskip("altair", reason="altair is not installed: pip install 'mbct[report]'")
+    folder, frame = animals
+    page = tmp_path / "report.html"
+    done = mbct(
+        *("report", "model.json", "animals.parquet", "--label", "animal", "--by", "size", "-o", page, "--json"),
+        *("--compare-with", "animals.parquet"),
+        cwd=folder,
+    )
+    assert done.code == 0, done.err
+    summary = json.loads(done.out)
+    expected = evaluate_classes(frame["animal"], frame[["p_cat", "p_dog", "p_eel"]].to_numpy()).overall
+    assert summary["log_loss_before"] == pytest.approx(expected["log_loss"])
+    assert (summary["outcome"], summary["n_rows"]) == ("better", 1200)
+    html = page.read_text()
+    assert "Class by class" in html
+    assert "3 classes" in html
+    for field in ("class", "size, class"):
+        assert f"PCOC of the values of {field} before and after" in html
+    assert "PCOC</dt>" not in html

@@ -9,7 +9,9 @@ import numpy as np
 from mbct.calibrators.inputs import ClassLabels
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
 from mbct.files import write_atomically
-from mbct.model.file import dump_document, naming, parse_document, read_bytes
+from mbct.model.class_model import ClassModel
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.file import dump_document, ensemble_of, has_many_classes, naming, parse_document, read_bytes
 from mbct.model.file_check import fault, read_classes
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ def dumps(calibrator: "Calibrator") -> bytes:
 def load_model(path: str | os.PathLike[str]) -> "Calibrator":
     """The calibrator that :meth:`~mbct.calibrators.base.Calibrator.save` wrote to ``path``."""
     return loads(read_bytes(path), str(path))
+
+
+def model_of(content: bytes, name: str = "the model file") -> CalibrationEnsemble | ClassModel:
+    """The frozen model in a model file of MBCT or of many classes: all that scoring and exports need."""
+    if not has_many_classes(content, name):
+        return ensemble_of(content, name)
+    model: ClassModel = getattr(loads(content, name), "model_")  # noqa: B009 - loads has seen that it is of many classes
+    return model
 
 
 def loads(content: bytes, name: str = "the model file") -> "Calibrator":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes
+from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes, with_classes
 from mbct.cli.options import RowOptions, in_blocks, labelled, labelled_data, load_calibrator, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
@@ -130,7 +130,9 @@ def evaluate(
             named = None if calibrator is None else calibrator.classes_.tolist()
             classes = named or classes_of(opened, roles, rows.score)
             used = _needed(opened, roles, calibrator, by)
-            results = evaluate_classes(opened.with_text(roles.label).table(used), roles, classes, calibrator)
+            results = evaluate_classes(
+                with_classes(opened, roles.label, calibrator).table(used), roles, classes, calibrator
+            )
         else:
             table = opened.table(_needed(opened, roles, calibrator, by))
             results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)

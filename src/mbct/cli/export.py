@@ -1,19 +1,15 @@
 """``mbct export``: the model in another language."""
 
-import inspect
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from mbct.cli.options import check_settings, load_calibrator, model_argument, settings_option
+from mbct.cli.options import model_argument, settings_option
 from mbct.cli.shell import OneOf, command, note
 from mbct.cli.sinks import STANDARD_OUTPUT, print_bytes
 from mbct.errors import ParameterError
 from mbct.files import write_atomically
-
-if TYPE_CHECKING:
-    from mbct.model.class_scaling import ClassScaling
 
 EXAMPLES = (
     "mbct export model.json --to sql --dialect postgres",
@@ -29,17 +25,6 @@ def _targets() -> list[str]:
     from mbct.export.registry import TARGETS
 
     return sorted(TARGETS)
-
-
-def _many_classes(path: str) -> "ClassScaling | None":
-    """The scaling of a model of many classes; None for other models."""
-    from mbct.model.file import parse_document, read_bytes
-
-    if not isinstance(parse_document(read_bytes(path), path).get("score_column"), list):
-        return None
-    from mbct.calibrators.multiclass.scaling import class_scaling
-
-    return class_scaling(load_calibrator(path, many_classes=True))
 
 
 @command(examples=EXAMPLES)
@@ -67,20 +52,12 @@ def export(model: str, to: str, dialect: str | None, form: str | None, settings:
 
     The result needs none of this package and gives the same probabilities.
     """
+    from mbct.calibrators.persistence import model_of
     from mbct.export import export_model
-    from mbct.export.class_scaling import TARGETS as CLASS_TARGETS
-    from mbct.model.file import load_ensemble
+    from mbct.model.file import read_bytes
 
     options = {name: value for name, value in (("dialect", dialect), ("form", form)) if value is not None}
-    many = _many_classes(model)
-    if many is not None:
-        if to not in CLASS_TARGETS:
-            raise ParameterError(f"a model of many classes is written as onnx, python or sql, not as {to}")
-        exporter = CLASS_TARGETS[to]
-        check_settings(f"export {to}", {**options, **settings}, set(inspect.signature(exporter).parameters) - {"model"})
-        exported = exporter(many, **options, **settings)
-    else:
-        exported = export_model(load_ensemble(model), to, **options, **settings)
+    exported = export_model(model_of(read_bytes(model), model), to, **options, **settings)
     content = exported.encode() if isinstance(exported, str) else exported
     if output != STANDARD_OUTPUT:
         write_atomically(output, content)

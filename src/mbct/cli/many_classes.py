@@ -40,6 +40,12 @@ def classes_of(data: Data, roles: Roles, given: str | None) -> list[str]:
     return labels
 
 
+def with_classes(data: Data, label: str, calibrator: "Calibrator | None") -> Data:
+    """Labels as text, as ``mbct fit`` takes classes, unless the calibrator knows them as numbers."""
+    numbers = calibrator is not None and calibrator.classes_.dtype.kind not in "UO"
+    return data if numbers else data.with_text(label)
+
+
 def fit_classes(
     data: Data, roles: Roles, classes: list[str], method: str, parameters: dict[str, Any], blocks: dict[str, Any]
 ) -> "ManyScores":

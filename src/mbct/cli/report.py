@@ -3,9 +3,11 @@
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from mbct.cli.many_classes import calibrates_many, with_classes
 from mbct.cli.options import (
     RowOptions,
     in_blocks,
@@ -18,11 +20,12 @@ from mbct.cli.options import (
 )
 from mbct.cli.roles import as_binary
 from mbct.cli.shell import command, print_json
-from mbct.cli.sources import open_data
+from mbct.cli.sources import Data, open_data
 from mbct.errors import ParameterError
 
 EXAMPLES = (
     "mbct report model.json clicks.parquet -o report.html",
+    "mbct report classes.json animals.parquet --label animal -o report.html",
     "mbct report model.json clicks.csv --label click --title 'Clicks of May' -o report.html",
 )
 
@@ -55,21 +58,26 @@ def report(
     if Path(output).suffix.lower() not in (".html", ".htm"):  # before any row is read
         raise ParameterError(f"{output} must end in .html: a report is a page, which a browser prints as PDF")
 
-    calibrator = load_calibrator(model)
-    with labelled_data(rows, score=calibrator.score_column_) as (opened, roles):
+    calibrator = load_calibrator(model, many_classes=True)
+    many = calibrates_many(calibrator)
+
+    def table_of(data: Data, label: str) -> Any:
+        return (with_classes(data, label, calibrator) if many else as_binary(data, label, rows.positive)).table()
+
+    with labelled_data(rows, score=calibrator.score_column_, many_classes=True) as (opened, roles):
         opened.require(by)
-        table = opened.table()
+        table = table_of(opened, roles.label) if many else opened.table()
     beside = None
     if compare_with is not None:
         with open_data(compare_with) as others:
-            others.require([roles.label, roles.score])
-            beside = (Path(compare_with).name, as_binary(others, roles.label, rows.positive).table())
+            others.require([roles.label, *(roles.scores or [roles.score])])
+            beside = (Path(compare_with).name, table_of(others, roles.label))
     summary = write_report(
         calibrator,
         table,
         roles.label,
         output,
-        score_column=roles.score,
+        score_column=None if many else roles.score,
         sample_weight=roles.weight,
         by=by or None,
         time=roles.time,

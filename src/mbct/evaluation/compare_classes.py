@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.calibrators.inputs import take_blocks, take_labels, take_weights
 from mbct.calibrators.multiclass.scores import ManyScores
 from mbct.calibrators.registry import make
@@ -18,9 +17,9 @@ from mbct.errors import DataError, ParameterError
 from mbct.evaluation.comparison import CLEAR
 from mbct.evaluation.metrics.many_classes import evaluate_classes
 from mbct.evaluation.metrics.results import Table
-from mbct.training.blocks import folds_of_blocks
+from mbct.evaluation.splits import folds_of_rows
 from mbct.training.evidence import standard_error_of_blocks
-from mbct.validation import FloatArray, at_least
+from mbct.validation import FloatArray
 
 BASE = "identity"
 METHODS = ("matrix-scaling", "dirichlet", "mbct-multiclass")
@@ -90,7 +89,8 @@ def compare_classes(
         raise DataError("rows of weight 0 cannot be compared on: leave them out")
     named = list(np.unique(labels).tolist() if classes is None else classes)
     names = list(score_column)
-    fold = _folds(columns, labels, weight, number, blocks, cv, random_state)
+    code = np.unique(labels, return_inverse=True)[1]
+    fold = folds_of_rows(columns, code, weight, number, blocks, cv, random_state)
     found = {BASE: np.column_stack([np.asarray(columns.numpy(name), dtype=np.float64) for name in names])}
     for method in methods:
         title, model = _calibrator(method, names, named)
@@ -107,24 +107,6 @@ def _calibrator(method: str | ManyScores, names: list[str], classes: list[Any]) 
         )
     title = model.method if isinstance(method, str) else str(method)
     return title, model.set_params(score_column=names, classes=classes)
-
-
-def _folds(
-    columns: Columns,
-    labels: npt.NDArray[Any],
-    weight: FloatArray,
-    number: npt.NDArray[np.int32] | None,
-    blocks: BlockColumns,
-    cv: int,
-    seed: int,
-) -> npt.NDArray[Any]:
-    at_least(2, cv=cv)
-    if number is None:
-        return cross_validation_folds(row_keys(columns, seed), np.unique(labels, return_inverse=True)[1], cv)
-    values, position = np.unique(number, return_inverse=True)
-    if len(values) < cv:
-        raise DataError(f"{len(values)} blocks of rows cannot fill {cv} folds: take cv={len(values)} or less")
-    return folds_of_blocks(np.bincount(position, weight).astype(np.float64), cv, seed, blocks.options.kind)[position]
 
 
 def _held_out(
@@ -159,20 +141,11 @@ def _comparison(
         if number is not None:
             position = np.unique(number, return_inverse=True)[1].astype(np.int32)
             error = standard_error_of_blocks(weight * gain, weight, position, in_order=in_order)
-        kept = {key: scores[key] for key in ("log_loss", "brier", "accuracy", "top_label_ece", "classwise_ece")}
-        rows.append({"method": name, "difference": difference, "standard_error": error, **kept})
+        kept = {key: scores[key] for key in ("brier", "accuracy", "top_label_ece", "classwise_ece")}
+        paired = {"log_loss": scores["log_loss"], "difference": difference, "standard_error": error}
+        rows.append({"method": name, **paired, **kept})
     rows.sort(key=lambda row: row["log_loss"])
-    order = (
-        "method",
-        "log_loss",
-        "difference",
-        "standard_error",
-        "brier",
-        "accuracy",
-        "top_label_ece",
-        "classwise_ece",
-    )
     best = rows[0]
     clear = -best["difference"] > CLEAR * best["standard_error"]
-    table = Table(tuple((name, tuple(row[name] for row in rows)) for name in order))
+    table = Table(tuple((name, tuple(row[name] for row in rows)) for name in rows[0]))
     return ClassComparison(table, best["method"], best["method"] if clear else BASE)

@@ -9,6 +9,7 @@ from sklearn.model_selection import check_cv
 
 from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.calibrators.inputs import TrainingData
+from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns
 from mbct.errors import DataError, ParameterError
 from mbct.training.blocks import folds_of_blocks
@@ -44,15 +45,28 @@ def make_splits(data: TrainingData, cv: Any, seed: int) -> list[Split]:
 
 
 def _folds(data: TrainingData, n_folds: Any, seed: int) -> RowNumbers:
-    if data.block is None or data.blocks is None:
-        keys = row_keys(Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob)), seed)
-        return cross_validation_folds(keys, data.y_true, n_folds)
+    columns = Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob))
+    return folds_of_rows(columns, data.y_true, data.weight, data.block, data.blocks, n_folds, seed)
+
+
+def folds_of_rows(
+    columns: Columns,
+    code: npt.NDArray[Any],
+    weight: FloatArray,
+    block: npt.NDArray[np.int32] | None,
+    blocks: BlockColumns | None,
+    n_folds: Any,
+    seed: int,
+) -> RowNumbers:
+    """The fold of each row: rows of every class ``code`` in each by what ``columns`` hold, or whole blocks."""
+    if block is None or blocks is None:
+        return cross_validation_folds(row_keys(columns, seed), code, n_folds)
     at_least(2, cv=n_folds)
-    values, number = np.unique(data.block, return_inverse=True)
+    values, number = np.unique(block, return_inverse=True)
     if len(values) < n_folds:
         raise DataError(f"{len(values)} blocks of rows cannot fill {n_folds} folds: take cv={len(values)} or less")
-    weight = np.bincount(number, data.weight).astype(np.float64)
-    return folds_of_blocks(weight, int(n_folds), seed, data.blocks.options.kind)[number].astype(np.intp)
+    total = np.bincount(number, weight).astype(np.float64)
+    return folds_of_blocks(total, int(n_folds), seed, blocks.options.kind)[number].astype(np.intp)
 
 
 def _given(cv: Any, data: TrainingData) -> list[tuple[RowNumbers, RowNumbers]]:

@@ -13,7 +13,8 @@ import numpy as np
 from mbct.data.columns import as_floats, factorize, read_columns
 from mbct.errors import MissingDependencyError, ParameterError
 from mbct.export.onnx_graph import Graph, WalkTables, walk_tables
-from mbct.model.bins import CategoryBins, NumberBins
+from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
+from mbct.model.class_model import ClassModel
 from mbct.model.conditions import used_features
 from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble
@@ -28,25 +29,35 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "c
     text (3 is ``"3"``, True is ``"true"``), ``missing_text`` where missing; :func:`onnx_inputs` makes them from a
     frame.
     """
-    try:
-        import onnx  # noqa: F401 - only to see whether it is there
-    except ImportError as error:
-        raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
-    _refuse_ambiguous(model, missing_text, output)
-    graph = Graph()
-    names = [graph.input(bins.name, text=isinstance(bins, CategoryBins)) for bins in model.bins]
+    graph, names = graph_of_columns(model.bins, missing_text, output)
     if not model.trees:
         return graph.finished(graph.node("Identity", [names[0]]), output)
-    used = used_features(model)
-    codes = [_codes(graph, model.bins[j], names[j], missing_text) for j in used]
-    columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
-    steps = _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
+    steps = tree_steps(graph, model, names, missing_text)
     moved = _multiplied(graph, names[0], steps) if model.link == "linear" else _moved(graph, names[0], steps)
     missing = graph.node("IsNaN", [names[0]])
     return graph.finished(graph.node("Where", [missing, names[0], moved]), output)
 
 
-def onnx_inputs(model: CalibrationEnsemble, data: Any, missing_text: str = "") -> dict[str, Any]:
+def graph_of_columns(bins: FeatureBins, missing_text: str, output: str) -> tuple[Graph, list[str]]:
+    """A graph with an input for each column, and their names."""
+    try:
+        import onnx  # noqa: F401 - only to see whether it is there
+    except ImportError as error:
+        raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
+    _refuse_ambiguous(bins, missing_text, output)
+    graph = Graph()
+    return graph, [graph.input(each.name, text=isinstance(each, CategoryBins)) for each in bins]
+
+
+def tree_steps(graph: Graph, model: CalibrationEnsemble, names: list[str], missing_text: str) -> str:
+    """Leaf values of all trees, [rows, trees]."""
+    used = used_features(model)
+    codes = [_codes(graph, model.bins[j], names[j], missing_text) for j in used]
+    columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
+    return _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
+
+
+def onnx_inputs(model: CalibrationEnsemble | ClassModel, data: Any, missing_text: str = "") -> dict[str, Any]:
     """The graph's inputs from a frame or a dictionary of columns, for ``session.run(None, inputs)``."""
     columns = read_columns(data)
     inputs: dict[str, Any] = {}
@@ -69,8 +80,8 @@ def _input_text(bins: CategoryBins, value: Any, missing_text: str) -> str:
     return missing_text if code == bins.missing else category_key(value) or missing_text
 
 
-def _refuse_ambiguous(model: CalibrationEnsemble, missing_text: str, output: str) -> None:
-    for bins in model.bins:
+def _refuse_ambiguous(features: FeatureBins, missing_text: str, output: str) -> None:
+    for bins in features:
         if bins.name == output:
             raise ParameterError(f"output={output!r} is also the name of an input; pass another name for the output")
         if missing_text in getattr(bins, "values", ()):

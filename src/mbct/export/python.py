@@ -12,9 +12,15 @@ _BEGIN, _END = "# The model\n", "# End of the model\n"
 
 def to_python(model: CalibrationEnsemble) -> str:
     """Source of a module with ``calibrate(row: dict) -> float``, which is also a program for JSON lines."""
+    head, rest = standalone(model)
+    return head + rest
+
+
+def standalone(model: CalibrationEnsemble) -> tuple[str, str]:
+    """The module up to the end of the model's tables, and the functions below them."""
     source = files("mbct.export").joinpath("standalone.py").read_text(encoding="utf-8")
     head, rest = source.split(_BEGIN)
-    return head + "\n".join(_tables(model)) + "\n" + rest.split(_END)[1]
+    return head + "\n".join(_tables(model)) + "\n", rest.split(_END)[1]
 
 
 def _tables(model: CalibrationEnsemble) -> list[str]:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from mbct.errors import ParameterError
+from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 
 
@@ -46,13 +47,18 @@ TARGETS: dict[str, Target] = {
 }
 
 
-def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | bytes:
+CLASS_TARGETS = ("python", "sql", "onnx")
+"""What a model of many classes is written as, by ``classes_to_…`` of :mod:`mbct.export.class_model`."""
+
+
+def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: Any) -> str | bytes:
     """The model in another language.
 
     Parameters
     ----------
-    model : CalibrationEnsemble
-        ``model_`` of a fitted :class:`~mbct.calibrators.mbct.MBCTCalibrator`, or from :func:`mbct.load_ensemble`.
+    model : CalibrationEnsemble or ClassModel
+        ``model_`` of a fitted calibrator (:class:`~mbct.calibrators.mbct.MBCTCalibrator`, or one of many classes), or
+        from :func:`mbct.load_ensemble`.
     to : {"rules", "sql", "onnx", "lightgbm", "python", "c", "pmml"}
         The target, one of :data:`TARGETS`.
     **options
@@ -65,7 +71,7 @@ def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | b
     """
     if to not in TARGETS:
         raise ParameterError(f"unknown export {to!r}; available are {', '.join(TARGETS)}")
-    exporter = TARGETS[to].load()
+    exporter = _exporter(model, to)
     known = [name for name in inspect.signature(exporter).parameters if name != "model"]
     if unknown := sorted(set(options) - set(known)):
         raise ParameterError(f"export {to!r} has no option {', '.join(unknown)}; it takes {', '.join(known) or 'none'}")
@@ -73,7 +79,15 @@ def export_model(model: CalibrationEnsemble, to: str, **options: Any) -> str | b
     return exporter(model, **options)
 
 
-def _refuse_broken_text(model: CalibrationEnsemble) -> None:
+def _exporter(model: CalibrationEnsemble | ClassModel, to: str) -> Callable[..., str | bytes]:
+    if isinstance(model, CalibrationEnsemble):
+        return TARGETS[to].load()
+    if to not in CLASS_TARGETS:
+        raise ParameterError(f"a model of many classes is written as {', '.join(CLASS_TARGETS)}, not as {to}")
+    return Target("mbct.export.class_model", f"classes_to_{to}", "", "").load()
+
+
+def _refuse_broken_text(model: CalibrationEnsemble | ClassModel) -> None:
     """Half a surrogate pair is no character: no target can write it."""
     for feature in model.bins:
         for text in (feature.name, *getattr(feature, "values", ())):

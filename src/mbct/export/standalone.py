@@ -149,7 +149,7 @@ def main(paths: list[str]) -> int:
                     except (ValueError, KeyError, TypeError) as error:
                         sys.stderr.write(f"{path}, line {number}: {error.args[0]}\n")
                         return 2
-                    sys.stdout.write(f"{result!r}\n")
+                    sys.stdout.write(json.dumps(result) + "\n")
     return 0
 
 

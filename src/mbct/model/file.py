@@ -65,6 +65,11 @@ def dump_document(document: dict[str, Any]) -> bytes:
     return (json.dumps(full, ensure_ascii=False, allow_nan=False, sort_keys=True) + "\n").encode()
 
 
+def has_many_classes(content: bytes, name: str = "the model file") -> bool:
+    """Whether a model file is of a calibrator with a score column for each class."""
+    return isinstance(parse_document(content, name).get("score_column"), list)
+
+
 def ensemble_of(content: bytes, name: str = "the model file") -> CalibrationEnsemble:
     """The frozen ensemble inside an MBCT model file: all that scoring, exports and rules need.
 

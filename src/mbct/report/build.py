@@ -14,6 +14,7 @@ from mbct.report.paired import PairedEstimate, n_resamples, paired_estimates
 from mbct.report.scored import Exclusion, Scored, score_rows
 from mbct.report.sections import (
     certificate,
+    classes,
     fields,
     growth,
     metrics,
@@ -162,34 +163,43 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
     charts.altair()
     scored = _scored(calibrator_or_path, X, y, asked, asked.get("time"), asked.get("groups"))
     compared = fields.compute(scored)
-    statistics = {**metrics.statistics(), **verdict.statistics(), **fields.statistics(scored)}
+    statistics = {**metrics.statistics(len(scored.classes)), **verdict.statistics(scored), **fields.statistics(scored)}
     estimates = paired_estimates(scored.before, scored.after, statistics, blocks=scored.blocks)
     biased = Biased(*fields.biased(compared))
     found = verdict.compute(scored, estimates, biased)
     order = [each.before.field for each in compared]
     furthest = worst.compute(scored, order)
-    plain = tuple(verdict.sentences(estimates["pcoc"], compared))
-    outline, listed, through_time = growth.compute(scored), rules.compute(scored), timeline.compute(scored)
+    plain = tuple(verdict.sentences(estimates.get("pcoc"), compared))
+    listed = rules.compute(scored)
+    through_time = None if scored.classes else timeline.compute(scored)
     certified = certificate.compute(scored)
     exclusions = origin.exclusions_of(scored, _shortened(compared, listed))
     chapters = (
         worst.render(furthest),
         *([] if through_time is None else [timeline.render(through_time)]),
         *_beside(scored, y, asked),
+        *([] if scored.many is None else [classes.render(scored.many)]),
         reliability.render(reliability.compute(scored)),
         fields.render(compared, estimates),
         metrics.render(estimates, n_resamples(scored.n_rows), in_blocks=scored.blocks is not None),
         *([] if certified is None else [certificate.render(certified)]),
-        rules.render(listed),
-        growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
-        views.render(views.compute(scored, order)),
-        subgroups.render(subgroups.compute(scored, order)),
+        *([] if scored.classes else _of_one_probability(scored, listed, order)),
         origin.render_excluded(exclusions),
         origin.render_origin(scored, asked.get("command")),
     )
     head = verdict.render(found, plain, scored, estimates, biased)
     html = _page(asked.get("title") or DEFAULT_TITLE, head, chapters)
     return _Report(html, scored, found, plain, biased, estimates["log_loss"], exclusions)
+
+
+def _of_one_probability(scored: Scored, listed: rules.RuleList | None, order: list[str]) -> list[Section]:
+    outline = growth.compute(scored)
+    return [
+        rules.render(listed),
+        growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
+        views.render(views.compute(scored, order)),
+        subgroups.render(subgroups.compute(scored, order)),
+    ]
 
 
 def _scored(

@@ -9,19 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import take_labels
+from mbct.calibrators.inputs import class_labels, take_labels, take_weights
+from mbct.calibrators.multiclass.scores import ManyScores
 from mbct.calibrators.persistence import load_model
 from mbct.data.blocks import as_times, number_blocks
 from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_leaks
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
+from mbct.evaluation.metrics.evaluation import Evaluation
+from mbct.evaluation.metrics.many_classes import evaluate_classes
 from mbct.evaluation.metrics.rows import Rows, Segmentation, segment
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray, as_probabilities, same_length
 
 MOST_NUMBERS = 20
 """A column of numbers with more distinct values is cut into deciles."""
+CLASS = "class"
+"""Field of the class in the report of many classes."""
 IDENTIFIER_SHARE = 0.5
 """A column with more distinct values than this share of the rows is taken for an identifier."""
 
@@ -51,6 +56,10 @@ class Scored:
     """When each row happened: dates or whole numbers."""
     blocks: npt.NDArray[np.int32] | None = None
     """Number of the day or group of each row, where rows belong together."""
+    classes: tuple[str, ...] = ()
+    """Of a model of many classes: every row stands here once for each, as that class against the rest."""
+    many: tuple[Evaluation, Evaluation] | None = None
+    """Metrics of all classes together, before and after."""
 
     @property
     def model(self) -> CalibrationEnsemble | None:
@@ -61,7 +70,7 @@ class Scored:
     @property
     def n_rows(self) -> int:
         """Number of rows that count."""
-        return len(self.before)
+        return len(self.before) // max(len(self.classes), 1)
 
 
 def score_rows(
@@ -82,11 +91,13 @@ def score_rows(
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
     )
-    check_calibrator(calibrator)
     columns, labels, label_name = take_labels(read_columns(X), y)
     same_length(columns.n_rows, y=labels)
+    if isinstance(getattr(calibrator, "score_column_", None), list):
+        return _score_classes(calibrator, columns, labels, sample_weight, by, time, groups)
+    check_calibrator(calibrator)
     name = calibrator.score_column_ if score_column is None else column_name(score_column)
-    kept, exclusions = _usable(columns, labels, name, sample_weight)
+    kept, exclusions = _usable(columns, labels, [name], sample_weight)
     calibrator.encode_labels(labels[kept], label_name)
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
     other = None if score_column is None else as_probabilities(columns.numpy(name), f"score {name!r}")
@@ -97,10 +108,71 @@ def score_rows(
     codes = tuple(field.codes for field in fields)
     before, after = (Rows(p, rows.y_true, rows.weight, codes) for p in (rows.before, rows.after))
     leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
+    when, blocks = _blocks(columns, kept, time, groups)
+    return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
+
+
+def _blocks(
+    columns: Columns, kept: npt.NDArray[np.bool_], time: Any, groups: Any
+) -> tuple[npt.NDArray[Any] | None, npt.NDArray[np.int32] | None]:
     when, group = (_of_rows(columns, kept, given) for given in (time, groups))
     blocks = None if when is None and group is None else number_blocks(when, group)
-    when = None if when is None else as_times(when)
-    return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
+    return None if when is None else as_times(when), blocks
+
+
+def _score_classes(
+    calibrator: ManyScores,
+    columns: Columns,
+    labels: npt.NDArray[Any],
+    sample_weight: Any,
+    by: Sequence[str] | None,
+    time: Any,
+    groups: Any,
+) -> Scored:
+    """Each row once for each class, whether it is of that class; resampled together, with the class as a segment."""
+    scores = list(calibrator.score_column_)
+    kept, exclusions = _usable(columns, labels, scores, sample_weight)
+    columns, weight = take_weights(columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept))
+    names = calibrator.classes_.tolist()
+    code = class_labels(labels[kept], "the label", calibrator.classes_)[1]
+    before = np.column_stack([as_probabilities(columns.numpy(name), f"score {name!r}") for name in scores])
+    after = calibrator.calibrate(dict(columns.by_name))
+    was, now = (
+        evaluate_classes(calibrator.classes_[code], p, classes=names, sample_weight=weight) for p in (before, after)
+    )
+    when, blocks = _blocks(columns, kept, time, groups)
+    others = columns.without(*scores)
+    if by is None and calibrator.feature_aware:
+        by = [name for name in others.names if name in {*map(str, calibrator.feature_names_in_)}]
+    fields, left_out = _fields(others if by is None else _only(others, by))
+    position = np.tile(np.arange(len(code)), len(names))
+    own = np.repeat(np.arange(len(names)), len(code))
+    classes = Segmentation(CLASS, own, tuple(map(str, names)))
+    # Over all classes predictions and labels of a segment both sum to its rows: only with a class can it be off.
+    stacked = (classes, *(_with_class(field, position, classes) for field in fields))
+    hit = np.concatenate([code == k for k in range(len(names))]).astype(np.float64)
+    groups_of = tuple(field.codes for field in stacked)
+    first, second = (Rows(p.T.ravel(), hit, weight[position], groups_of) for p in (before, after))
+    named = {field.name: np.asarray(field.labels)[field.codes] for field in stacked}
+    together = Columns(named, len(position))
+    return Scored(
+        calibrator,
+        CalibratedRows(together, scores[0], hit, first.y_prob, second.y_prob, first.weight),
+        stacked,
+        first,
+        second,
+        (*exclusions, *left_out),
+        time=None if when is None else when[position],
+        blocks=np.arange(len(code), dtype=np.int32)[position] if blocks is None else blocks[position],
+        classes=classes.labels,
+        many=(was, now),
+    )
+
+
+def _with_class(field: Segmentation, position: npt.NDArray[np.intp], classes: Segmentation) -> Segmentation:
+    """Each value of a field with each class."""
+    labels = tuple(f"{value}, {name}" for value in field.labels for name in classes.labels)
+    return Segmentation(f"{field.name}, {CLASS}", field.codes[position] * len(classes) + classes.codes, labels)
 
 
 def _of_rows(columns: Columns, kept: npt.NDArray[np.bool_], given: Any) -> Any:
@@ -130,14 +202,14 @@ def _only(columns: Columns, names: Collection[str]) -> Columns:
 
 
 def _usable(
-    columns: Columns, labels: npt.NDArray[Any], score_column: str, sample_weight: Any
+    columns: Columns, labels: npt.NDArray[Any], score_columns: Sequence[str], sample_weight: Any
 ) -> tuple[npt.NDArray[np.bool_], list[Exclusion]]:
     """Rows that have a label, a prediction and a weight, and what the others lack."""
     kept, dropped = np.ones(columns.n_rows, dtype=np.bool_), []
     weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
     faults = [(is_missing(labels), "without a label to compare the prediction with")]
-    if score_column in columns:
-        faults.append((is_missing(columns.numpy(score_column)), "without a prediction to calibrate"))
+    scores = [name for name in score_columns if name in columns]
+    faults += [(is_missing(columns.numpy(name)), "without a prediction to calibrate") for name in scores]
     if weight is not None and not isinstance(weight, int | float):
         faults.append((np.asarray(weight) == 0, "of weight 0, which count for nothing"))
     for fault, why in faults:

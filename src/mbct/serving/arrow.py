@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.model.bins import Feature, NumberBins
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.bins import Feature, FeatureBins, NumberBins
 from mbct.serving.columns import Coded, Encoded
 
 
 class ArrowColumns:
     """Takes a model's columns out of tables. Made before pyarrow is known to be there; safe to share."""
 
-    def __init__(self, model: CalibrationEnsemble) -> None:
-        self._readers = [_Reader(feature) for feature in model.bins]
+    def __init__(self, bins: FeatureBins) -> None:
+        self._readers = [_Reader(feature) for feature in bins]
 
     def check_schema(self, schema: Any, ids_column: str | None = None) -> list[int]:
         """Positions of the columns that the model (and ``ids_column``) needs; raises where one has another type."""

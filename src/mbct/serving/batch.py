@@ -9,6 +9,7 @@ import numpy as np
 
 from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix
+from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.arrow import ArrowColumns
 from mbct.serving.columns import ColumnEncoder, probability_column
@@ -19,7 +20,9 @@ class ScoredBatch(NamedTuple):
     """A scored batch."""
 
     score: FloatArray
+    """Of many classes the likeliest one's."""
     calibrated: FloatArray
+    """Of many classes a column for each."""
     codes: CodeMatrix
     unseen: Counter[str]
     """Number of unseen values of each feature that has any."""
@@ -32,14 +35,15 @@ class BatchScorer:
 
     Parameters
     ----------
-    model : CalibrationEnsemble
-        As :func:`mbct.load_ensemble` gives.
+    model : CalibrationEnsemble or ClassModel
+        As :func:`mbct.load_ensemble` gives, or of many classes.
     """
 
-    def __init__(self, model: CalibrationEnsemble) -> None:
+    def __init__(self, model: CalibrationEnsemble | ClassModel) -> None:
         self._model = model
+        self._scores = model.scores if isinstance(model, ClassModel) else (model.score_column,)
         self._code_type = model.bins.code_type
-        self.arrow = ArrowColumns(model)
+        self.arrow = ArrowColumns(model.bins)
         self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
@@ -62,20 +66,25 @@ class BatchScorer:
         return self.score_columns(self.arrow.of(table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
-        """Score ``columns`` in the model's order, the prediction first: lists, numpy arrays or (from Arrow) codes."""
+        """Score ``columns`` in the model's order, predictions first: lists, numpy arrays or (from Arrow) codes."""
         model = self._model
-        score = as_probabilities(probability_column(columns[0], model.score_column), model.score_column)
+        scores = [
+            as_probabilities(probability_column(column, name), name)
+            for column, name in zip(columns, self._scores, strict=False)
+        ]
+        score = scores[0]
         codes = np.empty((len(score), len(model.bins)), self._code_type)
         unseen: Counter[str] = Counter()
         for j, (feature, encode) in enumerate(zip(model.bins, self._encoders, strict=True)):
-            column = score if j == 0 else columns[j]
+            column = scores[j] if j < len(scores) else columns[j]
             if len(column) != len(score):
-                raise DataError(
-                    f"{feature.name} has {len(column):,} rows where {model.score_column} has {len(score):,}"
-                )
+                raise DataError(f"{feature.name} has {len(column):,} rows where {self._scores[0]} has {len(score):,}")
             codes[:, j] = encode(column)
             if not feature.ordered and (found := int(np.count_nonzero(codes[:, j] == feature.unseen))):
                 unseen[feature.name] = found
+        if isinstance(model, ClassModel):
+            p = np.column_stack(scores)
+            return ScoredBatch(p.max(axis=1), model.calibrate_codes(codes, p), codes, unseen)
         if not model.trees:
             return ScoredBatch(score, score, codes, unseen)
         return ScoredBatch(score, model.apply_steps(score, model.compiled_step(codes)), codes, unseen)

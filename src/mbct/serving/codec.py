@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
 import msgspec
+import numpy as np
 
 from mbct.errors import DataError
 from mbct.serving.http import JSON, Problem
@@ -30,9 +31,10 @@ class ScoreBody(NamedTuple):
 class ScoreAnswer(msgspec.Struct):
     """The answer in JSON and MessagePack."""
 
-    calibrated: list[float]
+    calibrated: list[float] | list[list[float]]
     model: str
     interval: list[tuple[float, float]] | msgspec.UnsetType = msgspec.UNSET
+    classes: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 _JSON_ENCODER, _MSGPACK_ENCODER = msgspec.json.Encoder(), msgspec.msgpack.Encoder()
@@ -60,23 +62,35 @@ def encode_score(
     model: str,
     content_type: bytes,
     interval: tuple[FloatArray, FloatArray] | None = None,
+    classes: tuple[str, ...] | None = None,
 ) -> bytes:
-    """The answer in the format of the request, with both ends of each row's interval where they are given."""
+    """The answer in the format of the request.
+
+    With both ends of each row's interval where they are given, and a probability for each of ``classes``.
+    """
     if content_type == ARROW:
-        return _arrow_stream(calibrated, model, interval)
+        return _arrow_stream(calibrated, model, interval, classes)
     answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
     if interval is not None:
         answer.interval = list(zip(*(ends.tolist() for ends in interval), strict=True))
+    if classes is not None:
+        answer.classes = classes
     return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
 
 
 def _arrow_stream(
-    calibrated: FloatArray | list[float], model: str, interval: tuple[FloatArray, FloatArray] | None
+    calibrated: FloatArray | list[float],
+    model: str,
+    interval: tuple[FloatArray, FloatArray] | None,
+    classes: tuple[str, ...] | None,
 ) -> bytes:
     import pyarrow as pa
 
     ends = {} if interval is None else {"lower": interval[0], "upper": interval[1]}
-    table = pa.table({"calibrated": calibrated, **ends}, metadata={"model": model})
+    columns: dict[str, Any] = {"calibrated": calibrated, **ends}
+    if classes is not None:
+        columns = {f"calibrated_{name}": column for name, column in zip(classes, np.transpose(calibrated), strict=True)}
+    table = pa.table(columns, metadata={"model": model})
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)

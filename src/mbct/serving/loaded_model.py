@@ -12,13 +12,15 @@ import msgspec
 import numpy as np
 
 from mbct.errors import ModelFileError
-from mbct.model.bins import CategoryBins, CountUnseen, Feature, NumberBins
+from mbct.model.bins import CategoryBins, CountUnseen, Feature, FeatureBins, NumberBins
 from mbct.model.certificate import certificate_of
+from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.file import ensemble_of
+from mbct.model.file import ensemble_of, has_many_classes
 from mbct.model.rules import Rule, rules_as_dicts, to_text
 from mbct.serving.batch import BatchScorer
 from mbct.serving.explanation import rules_by_node
+from mbct.serving.http import Problem
 from mbct.serving.options import Limits
 from mbct.serving.row import RowScorer
 from mbct.store.model_registry import version_of
@@ -53,13 +55,24 @@ class LoadedModel:
         self.content = content
         self.version = version_of(content)
         self.loaded_at = time.time()
-        self.model = ensemble_of(content, name)
-        certificate = None if self.model.intervals is None else certificate_of(content, name)
-        self.certificate = None if certificate is None else certificate.summary()
-        self.row = RowScorer(self.model, count_unseen=count_unseen)
-        self.batch = BatchScorer(self.model)
-        self.decoders = _decoders(self.model, limits or Limits())
-        self._compare_with_reference(name)
+        self._frozen = _frozen(content, name)
+        self.bins = self._frozen.bins
+        self.classes = self._frozen.classes if isinstance(self._frozen, ClassModel) else None
+        self.n_scores = 1 if self.classes is None else len(self.classes)
+        self.batch = BatchScorer(self._frozen)
+        self.decoders = _decoders(self.bins, self.n_scores, limits or Limits())
+        if isinstance(self._frozen, CalibrationEnsemble):
+            certificate = None if self._frozen.intervals is None else certificate_of(content, name)
+            self.certificate = None if certificate is None else certificate.summary()
+            self.row = RowScorer(self._frozen, count_unseen=count_unseen)
+            self._compare_with_reference(name)
+
+    @property
+    def model(self) -> CalibrationEnsemble:
+        """The trees of one probability; a problem for the client where the model has many classes."""
+        if not isinstance(self._frozen, CalibrationEnsemble):
+            raise Problem(501, "Not Implemented", f"a model of {self.n_scores} classes is asked at /v1/score alone")
+        return self._frozen
 
     @cached_property
     def rule_of(self) -> dict[tuple[int, int], Rule]:
@@ -78,15 +91,17 @@ class LoadedModel:
 
     def description(self) -> dict[str, Any]:
         """What a client wants to know of the model."""
-        model = self.model
+        features = [_feature_description(feature) for feature in self.bins.features[self.n_scores :]]
+        common = {"model": self.version, "loaded_at": self.loaded_at, "features": features}
+        if isinstance(model := self._frozen, ClassModel):
+            trees = sum(len(each.trees) for each in model.ensembles)
+            return {**common, "score": model.scores, "classes": model.classes, "link": "softmax", "trees": trees}
         return {
-            "model": self.version,
+            **common,
             "score": model.score_column,
             "link": model.link,
             "trees": len(model.trees),
             "rules": model.n_rules,
-            "loaded_at": self.loaded_at,
-            "features": [_feature_description(feature) for feature in model.bins.features[1:]],
             "certificate": self.certificate,
         }
 
@@ -105,6 +120,14 @@ class LoadedModel:
             raise ModelFileError(f"{name} is not scored as its trees say; keep the file and report this")
 
 
+def _frozen(content: bytes, name: str) -> CalibrationEnsemble | ClassModel:
+    if not has_many_classes(content, name):
+        return ensemble_of(content, name)
+    from mbct.calibrators.persistence import model_of
+
+    return model_of(content, name)
+
+
 def _edges(feature: Feature) -> tuple[float, ...]:
     return feature.edges if isinstance(feature, NumberBins) else ()
 
@@ -115,12 +138,12 @@ def _raw_values(feature: Feature, codes: list[int]) -> list[Any]:
     return [None if code == feature.missing else known[code] for code in codes]
 
 
-def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
-    value_types = [_value_type(feature, limits) for feature in model.bins]
-    value_types[0] = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+def _decoders(bins: FeatureBins, n_scores: int, limits: Limits) -> Decoders:
+    value_types = [_value_type(feature, limits) for feature in bins]
+    value_types[:n_scores] = [Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]] * n_scores
     fields = [f"f{j}" for j in range(len(value_types))]
-    plain_names = not any(_UNMATCHED.search(name) for name in model.bins.names)
-    rename = dict(zip(fields, model.bins.names, strict=True)) if plain_names else None
+    plain_names = not any(_UNMATCHED.search(name) for name in bins.names)
+    rename = dict(zip(fields, bins.names, strict=True)) if plain_names else None
     row = msgspec.defstruct("Row", list(zip(fields, value_types, strict=True)), rename=rename, frozen=True, gc=False)
     # Here and below, types that are made at run time, from the model's features, are no types to mypy.
     lists = [list[value_type] for value_type in value_types]  # type: ignore[valid-type]
@@ -137,7 +160,7 @@ def _decoders(model: CalibrationEnsemble, limits: Limits) -> Decoders:
     explained = msgspec.defstruct("ExplainRequest", [("row", row)])
     decoders = [(msgspec.json, request), (msgspec.msgpack, request), (msgspec.json, explained)]
     if rename is None:
-        return Decoders(*(_RenamingDecoder(codec.Decoder(), kind, model.bins.names) for codec, kind in decoders))
+        return Decoders(*(_RenamingDecoder(codec.Decoder(), kind, bins.names) for codec, kind in decoders))
     return Decoders(*(codec.Decoder(kind) for codec, kind in decoders))
 
 

@@ -273,16 +273,15 @@ class OtherColumnsError(ModelFileError):
 
 def _require_same_columns(before: LoadedModel, after: LoadedModel) -> None:
     """Raise where a request that ``before`` takes would be refused by ``after``."""
-    kinds = {feature.name: feature.kind for feature in before.model.bins}
-    added = [feature.name for feature in after.model.bins if feature.name not in kinds]
+    kinds = {feature.name: feature.kind for feature in before.bins}
+    added = [feature.name for feature in after.bins if feature.name not in kinds]
     # A category takes any number, a number takes no text.
     narrowed = [
-        feature.name
-        for feature in after.model.bins
-        if (feature.kind, kinds.get(feature.name)) == ("number", "category")
+        feature.name for feature in after.bins if (feature.kind, kinds.get(feature.name)) == ("number", "category")
     ]
-    if added or narrowed:
+    if added or narrowed or before.classes != after.classes:
         needed = [*(f"{name!r} is new" for name in added), *(f"{name!r} takes numbers only" for name in narrowed)]
+        needed += [] if before.classes == after.classes else [f"classes are {', '.join(after.classes or ('one',))}"]
         raise OtherColumnsError(
             f"version {after.version} has other columns than {before.version}: {', '.join(needed)}; requests without "
             "them would fail: restart the service with it, or start it with --allow-other-columns"

@@ -106,6 +106,8 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
     outcome = _object({"id": _ID, "label": {"type": "integer", "enum": [0, 1]}})
     outcomes = {"type": "array", "minItems": 1, "maxItems": limits.rows, "items": outcome}
     calibrated = {"type": "number", "minimum": 0, "maximum": 1}
+    many = loaded is not None and loaded.classes is not None
+    answered = {"type": "array", "items": calibrated} if many else calibrated
     return {
         "Row": row,
         "Columns": columns,
@@ -114,8 +116,9 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
             "description": "Rows or columns; with `ids`, one text a row, outcomes can be joined later.",
         },
         "ScoreAnswer": {
-            **_object({"calibrated": {"type": "array", "items": calibrated}, "model": _TEXT}),
-            "description": "With `?interval=1` and a certified model also `interval`, [lower, upper] of each row.",
+            **_object({"calibrated": {"type": "array", "items": answered}, "model": _TEXT}),
+            "description": "With `?interval=1` and a certified model also `interval`, [lower, upper] of each row. A "
+            "model of many classes answers a list for each row, in the order of `classes`.",
         },
         "ExplainRequest": _object({"row": _reference("Row")}),
         "Explanation": _object(
@@ -123,7 +126,9 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
         ),
         "OutcomeRequest": _object({"outcomes": outcomes}),
         "OutcomeAnswer": _object({"joined": {"type": "integer"}, "unknown": {"type": "array", "items": _TEXT}}),
-        "Model": _object({"model": _TEXT, "score": _TEXT, "link": _TEXT, "features": _list_of_objects()}),
+        "Model": _object(
+            {"model": _TEXT, "score": {"type": ["string", "array"]}, "link": _TEXT, "features": _list_of_objects()}
+        ),
         "Rules": _object({"model": _TEXT, "rules": _list_of_objects()}),
         "Live": _object({"live": _list_of_objects(), "waiting": {"type": "integer"}}),
         "Alarms": _object({"alarms": _list_of_objects(), "past": _list_of_objects()}),
@@ -138,8 +143,8 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
 def _row_schemas(loaded: LoadedModel | None, limits: Limits) -> tuple[dict[str, Any], dict[str, Any]]:
     if loaded is None:
         return {"type": "object"}, {"type": "object"}
-    score, *features = loaded.model.bins
-    values = {score.name: {"type": "number", "minimum": 0, "maximum": 1}}
+    scores, features = loaded.bins.features[: loaded.n_scores], loaded.bins.features[loaded.n_scores :]
+    values = {score.name: {"type": "number", "minimum": 0, "maximum": 1} for score in scores}
     values |= {feature.name: _value_schema(feature, limits) for feature in features}
     row = _object(values)
     # One row by column: equal lengths are another thing that JSON Schema cannot say.

@@ -44,7 +44,7 @@ class Scoring:
         loaded = self.loaded()
         content = decode_score(loaded, content_type, body, self._limits, query)
         wanted = wants_interval(query)
-        if wanted or not content.row:
+        if wanted or not content.row or loaded.classes is not None:
             return self.count(self._score(loaded, content, wanted))
         try:
             calibrated = self._one(loaded, content.row, content.ids)
@@ -61,11 +61,12 @@ class Scoring:
     def count(self, request: ScoredRequest) -> Reply:
         """Count and remember what was scored; in the event loop."""
         loaded, ids, scored, reply = request
-        self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(scored.calibrated.sum()))
+        calibrated = scored.calibrated if loaded.classes is None else scored.calibrated.max(axis=1)
+        self._metrics.count_rows(len(scored.score), float(scored.score.sum()), float(calibrated.sum()))
         for feature, number in scored.unseen.items():
             self._metrics.count_unseen(feature, number)
         if ids is not None:
-            self._feedback.remember(loaded.model.bins, ids, scored, loaded.version)
+            self._feedback.remember(loaded.bins, ids, scored, loaded.version)
         return reply
 
     def loaded(self) -> LoadedModel:
@@ -79,15 +80,17 @@ class Scoring:
         calibrated = loaded.row.score_values(row)
         if ids is not None or self._online:
             scored = ScoredBatch(np.array([row[0]]), np.array([calibrated]), loaded.row.last_codes(), Counter())
-            scored = self._feedback.adjusted(loaded.version, loaded.model.bins, scored)
+            scored = self._feedback.adjusted(loaded.version, loaded.bins, scored)
             calibrated = float(scored.calibrated[0])
             if ids is not None:
-                self._feedback.remember(loaded.model.bins, ids, scored, loaded.version)
+                self._feedback.remember(loaded.bins, ids, scored, loaded.version)
         self._metrics.count_rows(1, row[0], calibrated)
         return calibrated
 
     def _score(self, loaded: LoadedModel, content: ScoreBody, with_interval: bool) -> ScoredRequest:
         columns = content.columns if content.row is None else [[value] for value in content.row]
+        if loaded.classes is not None and (with_interval or content.ids is not None or self._online):
+            raise unprocessable("ids, intervals and the online layer are for one probability, the model has many")
         if with_interval and self._online:
             raise unprocessable("intervals are certified for the model, not for what the online layer makes of it")
         try:
@@ -95,6 +98,8 @@ class Scoring:
             interval = loaded.model.interval_of(scored.codes, scored.calibrated) if with_interval else None
         except (MBCTError, ValueError, OverflowError) as error:
             raise unprocessable(str(error)) from error
-        scored = self._feedback.adjusted(loaded.version, loaded.model.bins, scored)
-        reply = Reply(encode_score(scored.calibrated, loaded.version, content.format, interval), content.format)
+        if loaded.classes is None:
+            scored = self._feedback.adjusted(loaded.version, loaded.bins, scored)
+        answer = encode_score(scored.calibrated, loaded.version, content.format, interval, loaded.classes)
+        reply = Reply(answer, content.format)
         return ScoredRequest(loaded, content.ids, scored, reply)

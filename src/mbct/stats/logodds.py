@@ -31,6 +31,17 @@ def sigmoid(log_odds: Any) -> FloatArray:
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
 
 
+def log_scores(probabilities: FloatArray, floor: float = EPSILON) -> FloatArray:
+    """Logarithms of the scores of classes, held at or above ``floor``."""
+    return np.log(np.clip(probabilities, floor, 1.0))
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    """Probabilities of rows of log-weights."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
 def log_loss_of_logodds(log_odds: FloatArray, label: FloatArray) -> FloatArray:
     """Per-row log loss −y·log q − (1−y)·log(1−q) at q = σ(z), computed as log(1 + e^z) − y·z."""
     return np.logaddexp(0.0, log_odds) - label * log_odds

@@ -20,12 +20,6 @@ ClassTrees = tuple[tuple[CalibrationTree, ...], ...]
 """The trees of each class."""
 
 
-def softmax(z: FloatArray) -> FloatArray:
-    """Probabilities of rows of log-weights."""
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
 def _losses(z: FloatArray, label: FloatArray) -> FloatArray:
     """−log q of each row's class."""
     top = z.max(axis=1)

@@ -64,7 +64,7 @@ def test_one_temperature_for_two_classes_is_temperature_scaling():
     p, y = biased_scores()
     ours = MatrixScalingCalibrator(structure="temperature").fit(p, y)
     plain = TemperatureCalibrator().fit(p, y)
-    assert ours.tempered_.inverse_temperature == pytest.approx(1 / plain.map_.temperature, rel=1e-7)
+    assert ours.map_.inverse_temperature == pytest.approx(1 / plain.map_.temperature, rel=1e-7)
     np.testing.assert_allclose(ours.calibrate(p), plain.calibrate(p), atol=1e-3)
 
 
@@ -102,3 +102,15 @@ def test_senseless_parameters_are_named():
         MatrixScalingCalibrator(structure="full").fit(p, y)
     with pytest.raises(ParameterError, match="penalty"):
         MatrixScalingCalibrator(penalty=-1).fit(p, y)
+
+
+def test_scores_far_below_a_billionth_still_tell_classes_apart():
+    """Naive Bayes says 1e-40 and 1e-80: held at 1e-9 both are the same, held lower they are not."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(900, 3)) * 60.0
+    y = (rng.uniform(size=(900, 1)) > np.exp(log_softmax(z / 30.0, axis=1)).cumsum(axis=1)).sum(axis=1)
+    p = np.exp(log_softmax(z, axis=1))
+    fitted = MatrixScalingCalibrator(structure="temperature").fit(p, y)
+    assert fitted.map_.floor < 1e-38
+    assert fitted.map_.inverse_temperature == pytest.approx(1 / 30, rel=0.15)
+    assert MatrixScalingCalibrator().fit(np.clip(p, 1e-3, 1.0), y).map_.floor == 1e-9

@@ -77,6 +77,22 @@ def test_many_values_share_the_last_row():
     assert frame["count"].iloc[-1] == 35 * 50
 
 
+def test_the_parts_of_a_score_add_up_to_it():
+    y, p, _, _ = _sample(400)
+    found = metrics.evaluate(y, p, confidence=None).overall
+    for score, prefix in (("brier", ""), ("log_loss", "log_loss_")):
+        parts = [found[f"{prefix}{name}"] for name in ("miscalibration", "discrimination", "uncertainty")]
+        assert parts[0] - parts[1] + parts[2] == pytest.approx(found[score])
+
+
+def test_the_variational_error_is_computed_on_request():
+    pytest.importorskip("lightgbm", reason="install lightgbm")
+    y, p, _, _ = _sample(400)
+    found = metrics.evaluate(y, p, metrics=["ece", "variational_error"], n_bootstrap=5)
+    assert found.overall["variational_error"] == metrics.variational_error(y, p)
+    assert "variational_error_low" not in found.intervals.names
+
+
 def test_plain_data_and_text():
     y, p, by, _ = _sample(400)
     y = np.where(by["site"] == "c", 0, y)

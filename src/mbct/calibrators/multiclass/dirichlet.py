@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.folds import row_keys, stratified_folds
-from mbct.calibrators.multiclass.logits import LinearLogits, fit_logits
-from mbct.calibrators.multiclass.scaling import LogitScaling, TemperedScores, fit_temperature
+from mbct.calibrators.multiclass.logits import fit_logits
+from mbct.calibrators.multiclass.scaling import LogitScaling, fit_temperature
 from mbct.calibrators.multiclass.scores import ClassRows
 from mbct.data.columns import Columns
+from mbct.model.class_model import ClassScaling
+from mbct.stats.logodds import softmax
 from mbct.validation import FloatArray, at_least
 
 _PENALTIES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
@@ -28,8 +30,8 @@ def penalised(n_classes: int, penalty: float, diagonal: float) -> FloatArray:
 
 def fit_by_cross_validation(
     x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray, fold: npt.NDArray[np.intp]
-) -> LinearLogits:
-    """The penalty with the lowest log loss on held-out rows. The diagonal is drawn to 1 as well."""
+) -> FloatArray:
+    """(W, b) with the penalty of the lowest log loss on held-out rows. The diagonal is drawn to 1 as well."""
     pulls = [penalised(x.shape[1], penalty, penalty) for penalty in _PENALTIES]
     losses = np.zeros(len(pulls))
     for held_out in (fold == k for k in range(_N_FOLDS)):
@@ -38,7 +40,8 @@ def fit_by_cross_validation(
         fitted = None
         for i, pull in enumerate(pulls):
             fitted = fit_logits(x[~held_out], code[~held_out], weight[~held_out], pull, fitted)
-            given = fitted(x[held_out])[np.arange(int(held_out.sum())), code[held_out]]
+            probabilities = softmax(x[held_out] @ fitted[:, :-1].T + fitted[:, -1])
+            given = probabilities[np.arange(len(probabilities)), code[held_out]]
             losses[i] -= np.sum(weight[held_out] * np.log(np.maximum(given, np.finfo(np.float64).tiny)))
     return fit_logits(x, code, weight, pulls[int(np.argmin(losses))])
 
@@ -61,10 +64,9 @@ class DirichletCalibrator(LogitScaling):
 
     Attributes
     ----------
-    tempered_ : TemperedScores
-        The temperature that stands before W where ``penalty="cv"``.
-    map_ : LinearLogits
-        ``weights`` W of shape (K, K) and ``intercept`` b of shape (K,).
+    map_ : ClassScaling
+        ``weights`` W of shape (K, K), ``intercept`` b of shape (K,), and the temperature that stands before W where
+        ``penalty="cv"``.
     classes_ : ndarray of shape (K,)
         The classes, in the order of the columns of ``predict_proba``.
     """
@@ -83,14 +85,16 @@ class DirichletCalibrator(LogitScaling):
         self.classes = classes
 
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
+        n_classes = rows.probabilities.shape[1]
         if self.penalty == "cv":
-            self.tempered_ = fit_temperature(rows.probabilities, code, weight)
+            start = fit_temperature(rows.probabilities, code, weight)
             # Folds depend on what rows hold, so that a weight of k is k copies.
             scores = Columns({str(k): score for k, score in enumerate(rows.probabilities.T)}, len(code))
             fold = stratified_folds(row_keys(scores, 0), code, _N_FOLDS)
-            self.map_ = fit_by_cross_validation(self.tempered_(rows.probabilities), code, weight, fold)
-            return
-        at_least(0, penalty=self.penalty)
-        self.tempered_ = TemperedScores(1.0, 0.0)
-        pull = penalised(rows.probabilities.shape[1], self.penalty, 0.0)
-        self.map_ = fit_logits(self.tempered_(rows.probabilities), code, weight, pull)
+            beta = fit_by_cross_validation(start.tempered(rows.probabilities), code, weight, fold)
+        else:
+            at_least(0, penalty=self.penalty)
+            start = ClassScaling.identity(n_classes)
+            pull = penalised(n_classes, self.penalty, 0.0)
+            beta = fit_logits(start.tempered(rows.probabilities), code, weight, pull)
+        self.map_ = start.with_coefficients(beta)

@@ -1,16 +1,12 @@
 """Multinomial logistic regression on the logarithms of all classes' scores, drawn to a start by squared penalties."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from mbct.calibrators.score_only.score_map import LARGEST_NUMBER
-from mbct.model.file_check import numbers, read_list, read_object
-from mbct.training.joint import softmax
+from mbct.stats.logodds import softmax
 from mbct.validation import FloatArray
 
 RIDGE = 1e-9
@@ -18,41 +14,10 @@ RIDGE = 1e-9
 _MATRIX_CLASSES = 16  # Classes up to which the K(K + 1) second derivatives squared are worth a matrix
 
 
-@dataclass(frozen=True)
-class LinearLogits:
-    """softmax(W·x + b) of rows x: one row of W and one entry of b for each class."""
-
-    weights: FloatArray
-    intercept: FloatArray
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """Probabilities, shape (n, K)."""
-        z = np.tile(self.intercept, (len(x), 1))
-        # Class by class instead of one product of matrices: a row's result does not depend on its neighbours.
-        for k in range(len(self.intercept)):
-            z += x[:, k : k + 1] * self.weights[:, k]
-        return softmax(z)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; floats keep every bit."""
-        return {"weights": self.weights.tolist(), "intercept": self.intercept.tolist()}
-
-    @classmethod
-    def from_dict(cls, state: dict[str, Any], n_classes: int) -> Self:
-        """Undo :meth:`to_dict`; an error where types, lengths or ranges make no sense."""
-        read_object(state, "state", ("weights", "intercept"))
-        rows = read_list(state["weights"], "state.weights", n_classes, least=n_classes)
-        *weights, intercept = (
-            numbers(row, "state.weights and intercept", n_classes, -LARGEST_NUMBER, LARGEST_NUMBER)
-            for row in (*rows, state["intercept"])
-        )
-        return cls(np.stack(weights), intercept)
-
-
 def fit_logits(
-    x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray, pull: FloatArray, begin: LinearLogits | None = None
-) -> LinearLogits:
-    """Minimise the mean log loss + ½ Σ pull·(β − (I, 0))², β = (W, b) of shape (K, K + 1); infinite pull holds fast.
+    x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray, pull: FloatArray, begin: FloatArray | None = None
+) -> FloatArray:
+    """The β = (W, b), of shape (K, K + 1), of least mean log loss + ½ Σ pull·(β − (I, 0))²; infinite pull holds fast.
 
     ``begin`` is where the search begins; the result does not depend on it.
     """
@@ -77,9 +42,8 @@ def fit_logits(
     def curvature(flat: FloatArray) -> _Curvature:
         return _Curvature(design, share, softmax(design @ _filled(start, free, flat).T), strength, free)
 
-    first = start if begin is None else np.column_stack([begin.weights, begin.intercept])
-    beta = _filled(start, free, _minimise(loss_and_gradient, curvature, first[free]))
-    return LinearLogits(np.ascontiguousarray(beta[:, :-1]), beta[:, -1].copy())
+    first = start if begin is None else begin
+    return _filled(start, free, _minimise(loss_and_gradient, curvature, first[free]))
 
 
 def _filled(start: FloatArray, free: npt.NDArray[np.bool_], flat: FloatArray) -> FloatArray:

@@ -1,6 +1,7 @@
 """MBCT for many classes: K scores in, K calibrated probabilities out that sum to one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -9,21 +10,23 @@ import numpy.typing as npt
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import ClassLabels, TrainingData
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, log_scores
+from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
+from mbct.model.class_model import ClassModel, ClassScaling
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
 from mbct.model.masks import summed_steps
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.logodds import logit
+from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.blocks import CellParts, row_blocks, split_into_folds
-from mbct.training.joint import boost_joint, softmax
+from mbct.training.joint import boost_joint
 from mbct.training.options import BoostingOptions, preset
 from mbct.validation import FloatArray
 
@@ -213,6 +216,14 @@ class MulticlassCalibrator(ManyScores):
             for k, trees in enumerate(self.trees_):
                 z[:, k] += summed_steps(trees, codes, self.bins_.n_codes)
         return softmax(z)
+
+    def _class_model(self, scores: tuple[str, ...], classes: tuple[str, ...]) -> ClassModel:
+        if self.coupling == "one-vs-rest":
+            raise ParameterError("a model of coupling='one-vs-rest' is neither exported nor served: fit with 'joint'")
+        renamed = (replace(bins, name=name) for bins, name in zip(self.bins_, scores, strict=False))
+        bins = FeatureBins((*renamed, *self.bins_.features[len(scores) :]))
+        ensembles = tuple(CalibrationEnsemble(scores[0], "odds", bins, trees) for trees in self.trees_)
+        return ClassModel(scores, classes, ClassScaling.identity(len(classes)), ensembles)
 
     def _one(self) -> MBCTCalibrator:
         """The calibrator of one class against the rest, not fitted."""

@@ -22,8 +22,8 @@ from mbct.calibrators.inputs import (
 from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
+from mbct.model.class_model import ClassModel
 from mbct.model.file_check import read_classes, read_object
-from mbct.stats.logodds import EPSILON
 from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_probabilities, same_length
 
@@ -40,11 +40,6 @@ class ClassRows:
         """The rows whose numbers are given."""
         block = None if self.block is None else self.block[rows]
         return ClassRows(self.columns.take(rows), self.probabilities[rows], block)
-
-
-def log_scores(probabilities: FloatArray) -> FloatArray:
-    """Logarithm of each class's score, held at or above 1e-9."""
-    return np.log(np.clip(probabilities, EPSILON, 1.0))
 
 
 class ManyScores(Calibrator):
@@ -138,6 +133,13 @@ class ManyScores(Calibrator):
         return read_classes(read_object(state, "state", ("classes",))["classes"], "state.classes", n_classes)
 
     @property
+    def model_(self) -> ClassModel:
+        """The frozen model, which exports and the service take, of a calibrator with a score column for each class."""
+        if self._is_binary:
+            raise AttributeError(f"a {self.method!r} calibrator of one score column has no model of many classes")
+        return self._class_model(tuple(self.score_column_), tuple(map(str, self.classes_.tolist())))
+
+    @property
     def _is_binary(self) -> bool:
         """Whether one score column was fitted."""
         return isinstance(getattr(self, "score_column_", ""), str)
@@ -149,6 +151,10 @@ class ManyScores(Calibrator):
     @abstractmethod
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
         """Learn from rows of positive weight; ``code`` numbers the class of each."""
+
+    @abstractmethod
+    def _class_model(self, scores: tuple[str, ...], classes: tuple[str, ...]) -> ClassModel:
+        """The fitted state by the names of its score columns and classes."""
 
     @abstractmethod
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:

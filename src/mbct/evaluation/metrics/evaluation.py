@@ -55,8 +55,10 @@ METRICS: dict[str, Callable[[Rows], float]] = {
     "brier": lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
     "miscalibration": lambda rows: rows.decomposition.miscalibration,
     "discrimination": lambda rows: rows.decomposition.discrimination,
+    "uncertainty": lambda rows: rows.decomposition.uncertainty,
     "log_loss_miscalibration": lambda rows: rows.log_loss_parts.miscalibration,
     "log_loss_discrimination": lambda rows: rows.log_loss_parts.discrimination,
+    "log_loss_uncertainty": lambda rows: rows.log_loss_parts.uncertainty,
     "auc": lambda rows: auc_of_atoms(rows.atoms),
     "ece": lambda rows: ece_of_bins(rows.default_bins, 1.0),
     "mce": lambda rows: ece_of_bins(rows.default_bins, np.inf),
@@ -72,6 +74,16 @@ METRICS: dict[str, Callable[[Rows], float]] = {
     "net_benefit": net_benefit_at_rate,
 }
 """Columns of the table, each at the defaults of the metric of that name (``mvce``: the closed form)."""
+
+
+def _variational_error(rows: Rows) -> float:
+    from mbct.evaluation.metrics.curve import variational_error  # fits calibrators, which others need not import
+
+    return float(variational_error(rows.y_true, rows.y_prob, sample_weight=rows.weight))
+
+
+ON_REQUEST: dict[str, Callable[[Rows], float]] = {"variational_error": _variational_error}
+"""Metrics that :func:`evaluate` computes where they are named."""
 
 SHARES = {"label_rate", "mean_prediction", "auc"}
 """Metrics that cannot exceed 1, and whose intervals do not."""
@@ -180,7 +192,8 @@ def evaluate(
     by : frame, mapping, array or None, default=None
         Columns whose values are the segments.
     metrics : list of str or None, default=None
-        Metrics to compute, by name; None computes all.
+        Metrics to compute, by name; None computes all but ``variational_error``, which takes seconds and has no
+        interval here.
     max_values : int, default=20
         Values of a column that get a row of their own, largest first; the rest share one. Errors over fields use all.
     correction : "holm" or "benjamini-hochberg", default="holm"
@@ -206,14 +219,15 @@ def evaluate(
         ("field", tuple(field for field, _, _ in named)),
         ("segment", tuple(label for _, label, _ in named)),
         ("count", tuple(float(part.weight.sum()) for _, _, part in named)),
-        *((name, tuple(METRICS[name](part) for _, _, part in named)) for name in chosen),
+        *((name, tuple((METRICS | ON_REQUEST)[name](part) for _, _, part in named)) for name in chosen),
         ("p_value", _p_values([part for _, _, part in named], correction)),
     ]
     tested = f"{correction} correction over {len(named) - 1} segments" if len(named) > 1 else "one test"
     notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
     intervals = None
     if how.confidence is not None:
-        intervals = _intervals(rows, fields, max_values, Table(tuple(columns)), chosen, how)
+        resampled = [name for name in chosen if name not in ON_REQUEST]
+        intervals = _intervals(rows, fields, max_values, Table(tuple(columns)), resampled, how)
         drawn = "" if rows.blocks is None else f" of {int(rows.blocks.max()) + 1:,} whole blocks"
         resamples = f"{how.n_bootstrap} resamples{drawn}"
         notes.append(f"intervals: {how.confidence:.0%}, basic bootstrap, {resamples}, each on its own")
@@ -271,9 +285,9 @@ def _intervals(
 def _chosen(metrics: Sequence[str] | None) -> list[str]:
     if metrics is None:
         return list(METRICS)
-    unknown = [name for name in metrics if name not in METRICS]
-    if isinstance(metrics, str) or unknown:
-        raise ParameterError(f"metrics must be a list of names among {', '.join(METRICS)}; got {metrics!r}")
+    known = [*METRICS, *ON_REQUEST]
+    if isinstance(metrics, str) or not set(metrics) <= set(known):
+        raise ParameterError(f"metrics must be a list of names among {', '.join(known)}; got {metrics!r}")
     return list(metrics)
 
 

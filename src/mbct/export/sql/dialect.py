@@ -51,6 +51,8 @@ class Dialect:
     column_types: tuple[str, str] = ("", "")
     """Types of text and of whole numbers, where ``values_table`` must name them."""
     create_view: str = "CREATE OR REPLACE VIEW {name} AS\n{query}"
+    materialized: str = ""
+    """What keeps a common table expression from being written into the query that names it."""
     max_case_depth: int | None = None
     """Deepest nesting of CASE that the engine takes."""
     most_case_leaves: int = 10_000

@@ -32,6 +32,7 @@ _ALL = (
         as_double="CASE WHEN NOT isnan(exp(-abs(TRY_CAST({0} AS DOUBLE)))) THEN TRY_CAST({0} AS DOUBLE) END",
         known_double="TRY_CAST({} AS DOUBLE)",
         casts_any=True,
+        materialized="MATERIALIZED ",
         as_text="CAST({} AS VARCHAR)",
         number="{}",
         plain_exponent=True,
@@ -51,6 +52,7 @@ _ALL = (
     Dialect(
         name="postgres",
         quotes='"',
+        materialized="MATERIALIZED ",
         as_double="CAST({} AS DOUBLE PRECISION)",
         as_text="CAST({} AS TEXT)",
         number="{}::float8",

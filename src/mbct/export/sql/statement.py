@@ -52,7 +52,7 @@ def to_sql(
         tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
         raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
     _refuse_size(model, found, form)
-    names = _column_names(model, found, columns)
+    names = column_names(model, found, columns)
     if form == "expression":
         if interval:
             raise ParameterError("interval adds two columns, an expression is one: use form='select' or form='view'")
@@ -114,7 +114,8 @@ def _select(
     return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
 
 
-def _column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None) -> list[str]:
+def column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None = None) -> list[str]:
+    """The quoted column of each feature; those that differ in case only are refused."""
     renamed = dict(columns or {})
     if unknown := sorted(set(renamed) - set(model.bins.names)):
         raise ParameterError(f"columns names {unknown}, but the features are {list(model.bins.names)}")
@@ -150,19 +151,30 @@ def _expression(
     if not model.trees:
         return [dialect.as_double.format(columns[0])]
     prediction = (dialect.known_double or dialect.as_double).format(columns[0])
-    condition = _condition_writer(model, dialect, columns, tables)
-    # One level is spent on the test for a missing prediction.
-    max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
-    steps = [
-        [joined[t]] if t in joined else list(case_lines(decision_of(model, tree), condition, dialect.double, max_depth))
-        for t, tree in enumerate(model.trees)
-    ]
+    steps = tree_steps(model, dialect, columns, tables, joined)
     moved = _multiplied(dialect, prediction, steps)
     if model.link == "odds":
         bound = sum(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
         moved = _moved_in_odds(dialect, prediction, steps, bound)
     missing = missing_condition(dialect, model.bins[0], columns[0])
     return [f"CASE WHEN {missing} THEN NULL ELSE", *indented(moved), "END"]
+
+
+def tree_steps(
+    model: CalibrationEnsemble,
+    dialect: Dialect,
+    columns: list[str],
+    tables: dict[int, LookupTable],
+    joined: Mapping[int, str],
+) -> list[list[str]]:
+    """The leaf value of each tree: ``joined``, or a CASE expression."""
+    condition = _condition_writer(model, dialect, columns, tables)
+    # One level is spent on the test for a missing prediction.
+    max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
+    return [
+        [joined[t]] if t in joined else list(case_lines(decision_of(model, tree), condition, dialect.double, max_depth))
+        for t, tree in enumerate(model.trees)
+    ]
 
 
 def _condition_writer(
@@ -186,14 +198,14 @@ def _condition_writer(
 
 def _multiplied(dialect: Dialect, prediction: str, trees: list[list[str]]) -> list[str]:
     """clip(p · Π k, 0, 1)."""
-    return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(_in_groups(trees, "*")), ")"])
+    return _clipped(dialect, 0.0, 1.0, [f"{prediction} * (", *indented(in_groups(trees, "*")), ")"])
 
 
 def _moved_in_odds(dialect: Dialect, prediction: str, trees: list[list[str]], bound: float) -> list[str]:
     """σ(logit(p) + s) = p / (p + (1 − p)·exp(−s)), with p held inside [ε, 1 − ε]."""
     low, high, one = map(dialect.double, (EPSILON, 1.0 - EPSILON, 1.0))
     held = f"CASE WHEN {prediction} < {low} THEN {low} WHEN {prediction} > {high} THEN {high} ELSE {prediction} END"
-    total = _in_groups(trees, "+")
+    total = in_groups(trees, "+")
     if bound > _LARGEST_EXPONENT:
         total = _clipped(dialect, -_LARGEST_EXPONENT, _LARGEST_EXPONENT, total)
     return [held, f"/ ({held}", f"+ ({one} - {held})", "* EXP(-(", *indented(total), ")))"]
@@ -204,10 +216,10 @@ def _clipped(dialect: Dialect, low: float, high: float, lines: list[str]) -> lis
     return [head, *indented(lines), tail]
 
 
-def _in_groups(terms: list[list[str]], operator: str) -> list[str]:
+def in_groups(terms: list[list[str]], operator: str) -> list[str]:
     """Terms joined by an associative operator, in groups so that the expression stays shallow."""
     while len(terms) > _TERMS_IN_A_ROW:
         groups = [terms[i : i + _TERMS_IN_A_ROW] for i in range(0, len(terms), _TERMS_IN_A_ROW)]
-        terms = [["(", *indented(_in_groups(group, operator)), ")"] for group in groups]
+        terms = [["(", *indented(in_groups(group, operator)), ")"] for group in groups]
     (first, *rest) = terms
     return [*first, *(line for lines in rest for line in (f"{operator} {lines[0]}", *lines[1:]))]

@@ -1,8 +1,12 @@
 """Chapter: every metric before and after, with intervals."""
 
 from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
 
 from mbct.evaluation.metrics.evaluation import METRICS
+from mbct.evaluation.metrics.rows import Rows
 from mbct.report.page import Column, Section, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic
 
@@ -35,9 +39,29 @@ SHOWN: tuple[tuple[str, str, int, str], ...] = (
 """Name in ``METRICS``, title, which way is better (0: nearer to 1), and what it is."""
 
 
-def statistics() -> dict[str, Statistic]:
-    """The metrics to be resampled."""
-    return {name: METRICS[name] for name, *_ in SHOWN}
+OF_CLASSES = ("log_loss", "brier", "miscalibration", "discrimination", "auc", "ece", "smooth_ece", "ecce")
+"""Those that make sense of classes against the rest, all together."""
+_SUMMED = ("brier", "miscalibration", "discrimination")
+
+
+def statistics(n_classes: int = 0) -> dict[str, Statistic]:
+    """The metrics to be resampled; of ``n_classes`` that stand one below the other those of all together."""
+    if not n_classes:
+        return {name: METRICS[name] for name, *_ in SHOWN}
+    found = {name: METRICS[name] for name in OF_CLASSES}
+    # A mean over rows and classes is a K-th of the sum over classes that the Brier score of many is.
+    found |= {name: partial(_times, n_classes, name) for name in _SUMMED}
+    return {**found, "log_loss": partial(_class_log_loss, n_classes)}
+
+
+def _times(n_classes: int, name: str, rows: Rows) -> float:
+    return n_classes * METRICS[name](rows)
+
+
+def _class_log_loss(n_classes: int, rows: Rows) -> float:
+    """−ln p of each row's own class, which is the one row in K whose label is 1."""
+    surprise = -np.log(np.clip(rows.y_prob, np.finfo(np.float64).eps, 1.0))
+    return n_classes * float(np.average(rows.y_true * surprise, weights=rows.weight))
 
 
 def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_blocks: bool) -> Section:
@@ -50,6 +74,8 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_bloc
     )
     lines = []
     for name, title, better, meaning in SHOWN:
+        if name not in estimates:
+            continue
         found = estimates[name]
         lines.append(
             [

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from mbct.evaluation.metrics.evaluation import METRICS
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
+from mbct.report.sections import metrics
 
 _SHOWN = (("log_loss", "Log loss"), ("pcoc", "PCOC"), ("ece", "ECE"), ("auc", "AUC"))
 
@@ -22,9 +22,11 @@ class TwoPeriods:
 def compute(scored: Scored, other: Scored) -> TwoPeriods:
     """The head's metrics of both."""
     sides = (other.before, other.after, scored.before, scored.after)
-    measured = []
+    measured, measure = [], metrics.statistics(len(scored.classes))
     for name, title in _SHOWN:
-        was, moved, before, after = (float(METRICS[name](rows)) for rows in sides)
+        if name not in measure:
+            continue
+        was, moved, before, after = (float(measure[name](rows)) for rows in sides)
         measured.append((title, (was, moved, before, after)))
     rates = tuple(float(rows.whole.label[0] / rows.whole.count[0]) for rows in (other.before, scored.before))
     return TwoPeriods((other.n_rows, scored.n_rows), (rates[0], rates[1]), tuple(measured))

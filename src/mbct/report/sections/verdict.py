@@ -39,9 +39,9 @@ class Biased:
     total: int
 
 
-def statistics() -> dict[str, Statistic]:
-    """What the verdict weighs beside the metrics of the table, to be resampled."""
-    return {BIAS: _overall_bias}
+def statistics(scored: Scored) -> dict[str, Statistic]:
+    """What the verdict weighs beside the metrics of the table, to be resampled; all classes together have no bias."""
+    return {} if scored.classes else {BIAS: _overall_bias}
 
 
 def _overall_bias(rows: Rows) -> float:
@@ -60,10 +60,11 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
     size = f"{abs(log_loss.change) / log_loss.before:.2%} ({number(log_loss.before)} → {number(log_loss.after)})"
     low, high = log_loss.change_interval
     if high < 0:
-        worse = [name for name in (BIAS, "ece") if estimates[name].change_interval[0] > 0]
+        worse = [name for name in (BIAS, "ece") if name in estimates and estimates[name].change_interval[0] > 0]
         if worse:
             how = "more biased overall" if BIAS in worse else "less calibrated"
-            figures = f"PCOC {_pair(estimates['pcoc'])}, ECE {_pair(estimates['ece'])}"
+            shown = {"PCOC": estimates.get("pcoc"), "ECE": estimates["ece"]}
+            figures = ", ".join(f"{title} {_pair(found)}" for title, found in shown.items() if found is not None)
             return Verdict("mixed", f"Mixed: log loss falls by {size}, but predictions are {how} ({figures}).")
         return Verdict("better", f"Calibration helps: log loss falls by {size}{segments}.")
     if low > 0:
@@ -90,10 +91,10 @@ def _segments(biased: Biased) -> str:
     return f", and significantly biased segments {moved} {figures} of {biased.total}"
 
 
-def sentences(pcoc: PairedEstimate, fields: Sequence[FieldComparison]) -> list[str]:
+def sentences(pcoc: PairedEstimate | None, fields: Sequence[FieldComparison]) -> list[str]:
     """Three sentences without a technical term: all rows, then the two segments where most positives were missed."""
     found = []
-    if pcoc.known:
+    if pcoc is not None and pcoc.known:
         first, last = _off(pcoc.before), _off(pcoc.after)
         found.append(
             f"Overall, predictions were {first}; {'they still are' if first == last else f'now they are {last}'}."
@@ -140,12 +141,15 @@ def render(
     verdict: Verdict, plain: Sequence[str], scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Biased
 ) -> str:
     """The verdict, the sentences and a row of tiles."""
-    weight = float(scored.before.weight.sum())
+    weight = float(scored.before.weight.sum()) / max(len(scored.classes), 1)
     rate = float(np.average(scored.before.y_true, weights=scored.before.weight))
     weighted = f"weight {number(weight)}, " if abs(weight - scored.n_rows) > 1e-9 * weight else ""
-    size = f"<small>{text(f'{weighted}label rate {number(rate, 3)}')}</small>"
+    kinds = f"{len(scored.classes)} classes" if scored.classes else f"label rate {number(rate, 3)}"
+    size = f"<small>{text(weighted + kinds)}</small>"
     tiles = [_tile("rows", "rows that were evaluated", f"{scored.n_rows:,}", size)]
     for name, digits in (("log_loss", 4), ("pcoc", 3), ("ece", 3), ("auc", 4)):
+        if name not in estimates:
+            continue
         _, title, better, meaning = next(each for each in metrics.SHOWN if each[0] == name)
         found = estimates[name]
         tiles.append(

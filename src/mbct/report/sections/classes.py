@@ -1,0 +1,52 @@
+"""Chapter: each class against the rest, and all of them together."""
+
+from collections.abc import Sequence
+
+from mbct.evaluation.metrics.evaluation import Evaluation
+from mbct.report.page import Column, Section, change, table, text
+
+_TOGETHER = (
+    ("log_loss", "log loss"),
+    ("brier", "Brier score"),
+    ("accuracy", "accuracy"),
+    ("mean_confidence", "mean probability of the likeliest class"),
+    ("top_label_ece", "top-label ECE"),
+    ("classwise_ece", "class-wise ECE"),
+    ("mvce", "MVCE, mean over classes"),
+)
+_EACH = (
+    Column("class", number=False),
+    Column("rows", hint="rows of the class"),
+    Column("PCOC", hint="predicted / observed rows of the class"),
+    Column("log loss", hint="of the class against the rest"),
+    Column("AUC"),
+    Column("ECE"),
+    Column("MVCE"),
+)
+
+
+def render(many: tuple[Evaluation, Evaluation]) -> Section:
+    """Two tables, each figure before and after."""
+    before, after = many
+    together = table(
+        (Column("all classes together", number=False), Column("before → after")),
+        [[text(title), change(before.overall[name], after.overall[name])] for name, title in _TOGETHER],
+        label="metrics of all classes",
+    )
+    names: Sequence[str] = before.segments["segment"][1:]
+    each = [
+        [
+            text(name),
+            f"{before.segments['count'][k]:,.0f}",
+            *(
+                change(before.segments[metric][k], after.segments[metric][k], 3)
+                for metric in ("pcoc", "log_loss", "auc", "ece", "mvce")
+            ),
+        ]
+        for k, name in enumerate(names, start=1)
+    ]
+    lead = (
+        "The likeliest class is the predicted one: its probability should be the share of rows where it is right "
+        "(top-label ECE). Class-wise ECE and MVCE are means over the classes, each against the rest."
+    )
+    return Section("classes", "Class by class", lead, together + table(_EACH, each, label="metrics of each class"))
