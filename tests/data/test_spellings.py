@@ -49,7 +49,7 @@ def model_of(feature: Feature) -> CalibrationEnsemble:
 
 
 def expected(feature: Feature, values: list[Any]) -> np.ndarray:
-    steps = np.linspace(-2.0, 2.0, feature.n_codes)[[feature.code(value) for value in values]]
+    steps = np.linspace(-2.0, 2.0, feature.n_codes)[list(map(feature.value_encoder(), values))]
     return 1.0 / (1.0 + (0.7 / 0.3) * np.exp(-steps))
 
 
