@@ -19,8 +19,7 @@ python benchmarks/speed.py --only predict   # one part: {parts}
 "Ratio" is the median over the repeats, its range in brackets; "peak" is the process's peak resident memory, data and
 interpreter included. Where it says "× faster", the ratio is the peer's time over ours, elsewhere ours over the peer's.
 The rows are simulated (`benchmarks/speed_data.py`, seeded): a prediction and seven features, two of them text; only the
-comparison with Monte Carlo runs on real flights. Fits are of rows in time order, 120 days that are the blocks of folds.
-[Where the time goes](performance.md) says what is behind the figures.
+comparison with Monte Carlo runs on real flights. [Where the time goes](performance.md) says what is behind the figures.
 [The scoring service](benchmarks/serving.md) has a page of its own.
 
 ![Ratio of each comparison to its target](benchmarks/speed.svg)
