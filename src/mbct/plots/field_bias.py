@@ -8,7 +8,8 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, compute_field_bias
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+from mbct.evaluation.diagnostics.subgroups import ratio_limits
+from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, tidy
 
 _LINE_HEIGHT = 0.3
 

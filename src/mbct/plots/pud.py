@@ -6,16 +6,16 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.calibrators.score_only.binning import HistogramCalibrator
-from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows
+from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.subgroups import (
     DEFAULT_PARTS,
     SubgroupRatios,
-    bins_of_equal_mass,
+    compare_with_histogram,
     compute_subgroups,
-    rank_by,
+    ratio_limits,
 )
 from mbct.evaluation.metrics.rows import read_one_column
-from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, ratio_limits, tidy
+from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, tidy
 
 DEFAULT_BINS = 10
 
@@ -143,27 +143,3 @@ class PUDDisplay:
         tidy(ax, grid="y")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def compare_with_histogram(
-    rows: CalibratedRows, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
-) -> tuple[SubgroupRatios, SubgroupRatios]:
-    """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's.
-
-    Bins are divided along ``codes`` and, within a code, along the prediction before the calibration.
-    """
-    order = rank_by(codes, rows.before)
-    binned = histogram.calibrate(rows.before)
-    columns = (
-        (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),
-        (
-            "histogram binning",
-            binned,
-            np.searchsorted(np.asarray(histogram.map_.to_dict()["edges"]), rows.before, side="left"),
-        ),
-    )
-    first, second = (
-        compute_subgroups(rows.y_true, prob, bins, order=order, n_parts=n_parts, name=title, sample_weight=rows.weight)
-        for title, prob, bins in columns
-    )
-    return first, second

@@ -1,11 +1,9 @@
 """Colours and axes that all displays share; the only place that asks for matplotlib."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from mbct.errors import MissingDependencyError
+from mbct.evaluation.diagnostics.subgroups import ratio_ticks
 
 BEFORE = "#D55E00"
 AFTER = "#0072B2"
@@ -54,29 +52,3 @@ def ratio_axis(ax: Any, which: str, low: float, high: float) -> None:
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     (ax.axvline if which == "x" else ax.axhline)(1.0, color=NEUTRAL, linewidth=1.2, zorder=1)
-
-
-def ratio_ticks(low: float, high: float) -> list[float]:
-    """Round ratios between two ends, finer where the range is narrow.
-
-    >>> ratio_ticks(0.4, 2.5)
-    [0.5, 0.7, 1.0, 1.5, 2.0]
-    """
-    fine = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.25)
-    middle = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
-    plain = (0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
-    wide = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-    chosen = fine if high / low < 1.5 else middle if high / low < 3.5 else plain if high / low < 12 else wide
-    return [tick for tick in chosen if low <= tick <= high]
-
-
-def ratio_limits(values: Iterable[Any], widest: float = 20.0) -> tuple[float, float]:
-    """Ends of a ratio axis that hold all finite values (numbers or arrays), with 1 inside and a little room.
-
-    >>> ratio_limits([0.5, 2.0, float("inf")])
-    (0.45..., 2.2...)
-    """
-    found = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in values])
-    found = found[np.isfinite(found) & (found > 0)]
-    low, high = (float(found.min()), float(found.max())) if len(found) else (1.0, 1.0)
-    return max(min(low / 1.1, 0.9), 1.0 / widest), min(max(high * 1.1, 1.1), widest)

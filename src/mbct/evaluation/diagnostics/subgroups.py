@@ -1,11 +1,14 @@
-"""PUD of the sub-groups of bins: whether the rows of a bin share one bias (the paper's figure)."""
+"""PUD of the sub-groups of bins: whether rows of a bin share one bias (the paper's figure), and an axis of ratios."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mbct.calibrators.score_only.binning import HistogramCalibrator
+from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows
 from mbct.evaluation.metrics.rows import check_count, read_rows
 from mbct.stats.divisions import Bins, uniform_mass
 from mbct.stats.partition_error import prediction_ratio
@@ -101,3 +104,53 @@ def _joined(rows: Bins, ranks: npt.NDArray[np.int64]) -> Bins:
     return Bins(
         *(np.bincount(position, sums, len(distinct)).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
     )
+
+
+def compare_with_histogram(
+    rows: CalibratedRows, histogram: HistogramCalibrator, codes: Any, n_bins: int, n_parts: int, name: str
+) -> tuple[SubgroupRatios, SubgroupRatios]:
+    """Sub-groups of the calibrator's bins (rows of about equal move) and of the histogram's.
+
+    Bins are divided along ``codes`` and, within a code, along the prediction before the calibration.
+    """
+    order = rank_by(codes, rows.before)
+    binned = histogram.calibrate(rows.before)
+    columns = (
+        (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),
+        (
+            "histogram binning",
+            binned,
+            np.searchsorted(np.asarray(histogram.map_.to_dict()["edges"]), rows.before, side="left"),
+        ),
+    )
+    first, second = (
+        compute_subgroups(rows.y_true, prob, bins, order=order, n_parts=n_parts, name=title, sample_weight=rows.weight)
+        for title, prob, bins in columns
+    )
+    return first, second
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Round ratios between two ends, finer where the range is narrow.
+
+    >>> ratio_ticks(0.4, 2.5)
+    [0.5, 0.7, 1.0, 1.5, 2.0]
+    """
+    fine = (0.8, 0.85, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.25)
+    middle = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+    plain = (0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0)
+    wide = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+    chosen = fine if high / low < 1.5 else middle if high / low < 3.5 else plain if high / low < 12 else wide
+    return [tick for tick in chosen if low <= tick <= high]
+
+
+def ratio_limits(values: Iterable[Any], widest: float = 20.0) -> tuple[float, float]:
+    """Ends of a ratio axis that hold all finite values (numbers or arrays), with 1 inside and a little room.
+
+    >>> ratio_limits([0.5, 2.0, float("inf")])
+    (0.45..., 2.2...)
+    """
+    found = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in values])
+    found = found[np.isfinite(found) & (found > 0)]
+    low, high = (float(found.min()), float(found.max())) if len(found) else (1.0, 1.0)
+    return max(min(low / 1.1, 0.9), 1.0 / widest), min(max(high * 1.1, 1.1), widest)

@@ -7,8 +7,8 @@ from typing import Any
 
 from mbct.data.columns import is_number
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, field_bias_of_rows
+from mbct.evaluation.diagnostics.subgroups import ratio_limits, ratio_ticks
 from mbct.evaluation.metrics.rows import Rows
-from mbct.plots.style import ratio_limits, ratio_ticks
 from mbct.report.charts import AFTER, BEFORE, CARD, MUTED, STATES, altair, data, figure, state_scale, state_shapes
 from mbct.report.page import Column, Section, change, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 
 from mbct.calibrators.score_only.binning import HistogramCalibrator
-from mbct.evaluation.diagnostics.subgroups import SubgroupRatios
-from mbct.plots.pud import compare_with_histogram
-from mbct.plots.style import ratio_limits, ratio_ticks
+from mbct.evaluation.diagnostics.subgroups import SubgroupRatios, compare_with_histogram, ratio_limits, ratio_ticks
 from mbct.report.charts import AFTER, BEFORE, MUTED, altair, data, figure
 from mbct.report.page import Section, number, text
 from mbct.report.scored import Scored

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.evaluation.diagnostics.field_bias import GroupColumns, group_columns
-from mbct.plots.style import ratio_limits, ratio_ticks
+from mbct.evaluation.diagnostics.subgroups import ratio_limits, ratio_ticks
 from mbct.report.charts import MUTED, STATES, altair, data, figure, state_scale, state_shapes
 from mbct.report.page import Section
 from mbct.report.scored import Scored
