@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -154,52 +153,25 @@ def _checked(rows: LazySource, score_column: str, label: str, weight: str | None
 def _name_the_fault(rows: LazySource, score_column: str, label: str, weight: str | None) -> None:
     """Raise for the first of the faults that rows can have: how many have it, with one value to show."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
-    faults = {
-        "p_missing": p.is_null(),
-        "p_outside": (p < 0.0) | (p > 1.0),
-        "y_missing": y.is_null(),
-        "y_other": (y != 0.0) & (y != 1.0),
-        "w_missing": w.is_null() | (w == np.inf),
-        "w_negative": w < 0.0,
-    }
-    values = {"p_outside": p, "y_other": y, "w_negative": w}
-    flagged = rows.frame.select(
-        P,
-        Y,
-        W,
-        *(nw.when(fault).then(nw.lit(1.0)).otherwise(nw.lit(0.0)).alias(name) for name, fault in faults.items()),
-        *(nw.when(faults[name]).then(value).alias(name + "_value") for name, value in values.items()),
-    )
+    score, labels, weights = f"score column {score_column!r}", f"label column {label!r}", f"weight column {weight!r}"
+    faults: list[tuple[nw.Expr, nw.Expr | None, str, str]] = [
+        (p.is_null(), None, f"{score} is not a number", "drop or fill the missing predictions first"),
+        ((p < 0.0) | (p > 1.0), p, f"{score} lies outside [0, 1]", "pass probabilities, not log-odds or percentages"),
+        (y.is_null(), None, f"{labels} is missing", "drop the rows without a label"),
+        ((y != 0.0) & (y != 1.0), y, f"{labels} is neither 0 nor 1", "map the two classes to 0 and 1"),
+        (w.is_null() | (w == np.inf), None, f"{weights} is not finite", "give every row a finite weight"),
+        (w < 0.0, w, f"{weights} is negative", "weights count rows: use 0 to leave a row out"),
+    ]
+    counted = {f"count_{i}": nw.when(each[0]).then(nw.lit(1.0)).otherwise(nw.lit(0.0)) for i, each in enumerate(faults)}
+    shown = {f"value_{i}": nw.when(each[0]).then(each[1]) for i, each in enumerate(faults) if each[1] is not None}
+    flagged = rows.frame.select(P, Y, W, *(flag.alias(name) for name, flag in (counted | shown).items()))
     found = rows.engine.collect(
-        flagged.select(*(nw.col(name).sum() for name in faults), *(nw.col(name + "_value").max() for name in values))
+        flagged.select(*(nw.col(name).sum() for name in counted), *(nw.col(name).max() for name in shown))
     )
-    result = {name: found[name].to_list()[0] for name in found.columns}
-    _refuse(
-        result,
-        "p_missing",
-        f"score column {score_column!r} is not a number",
-        "drop or fill the missing predictions first",
-    )
-    _refuse(
-        result,
-        "p_outside",
-        f"score column {score_column!r} lies outside [0, 1]",
-        "pass probabilities, not log-odds or percentages",
-    )
-    _refuse(result, "y_missing", f"label column {label!r} is missing", "drop the rows without a label")
-    _refuse(result, "y_other", f"label column {label!r} is neither 0 nor 1", "map the two classes to 0 and 1")
-    _refuse(result, "w_missing", f"weight column {weight!r} is not finite", "give every row a finite weight")
-    _refuse(
-        result, "w_negative", f"weight column {weight!r} is negative", "weights count rows: use 0 to leave a row out"
-    )
-
-
-def _refuse(result: dict[str, Any], fault: str, message: str, remedy: str) -> None:
-    count = int(result[fault] or 0)
-    if count:
-        value = result.get(fault + "_value")
-        example = "" if value is None else f", for example {value:g}"
-        raise DataError(f"{message} in {count:,} row{'s' if count > 1 else ''}{example}; {remedy}")
+    for i, (_, value, message, remedy) in enumerate(faults):
+        if count := int(found[f"count_{i}"].to_list()[0] or 0):
+            example = "" if value is None else f", for example {found[f'value_{i}'].to_list()[0]:g}"
+            raise DataError(f"{message} in {count:,} row{'s' if count > 1 else ''}{example}; {remedy}")
 
 
 def refuse_one_class(rows: EngineRows) -> None:
