@@ -25,7 +25,7 @@ from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import MBCTWarning
-from mbct.model.fingerprint import RowFingerprint
+from mbct.model.provenance import RowFingerprint
 from mbct.progress import track
 from mbct.simulation import simulate
 from mbct.stats.confidence import rate_ends

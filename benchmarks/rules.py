@@ -27,7 +27,7 @@ from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
 from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, distill
 from mbct.training.distillation_set import make_distillation_set
-from mbct.training.leaf_values import newton_sums, terminal_nodes
+from mbct.training.gradients import newton_sums, terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid

@@ -11,7 +11,7 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
 from mbct.model.certificate import Certificate
-from mbct.model.fingerprint import RowFingerprint
+from mbct.model.provenance import RowFingerprint
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,6 @@ def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(mo
     bins = random_bins(rng, 6)
     model = CalibrationEnsemble("score", "odds", bins, (random_tree(rng, bins, "odds", 3000),))
     assert len(model.trees[0].leaves) > 4 * 64
-    monkeypatch.setattr("mbct.model.compiled.masks_of_trees", lambda *_, **__: pytest.fail("built in vain"))
+    monkeypatch.setattr("mbct.model.ensemble.masks_of_trees", lambda *_, **__: pytest.fail("built in vain"))
     codes = random_codes(model, 2, 3000)
     np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from builders import binary_tree, random_bins, table_model, table_tree, wide_model
 from mbct.model.bins import FeatureBins
-from mbct.model.compiled import WalkedTrees
+from mbct.model.ensemble import WalkedTrees
 from mbct.model.masks import LeafMasks
 from mbct.model.tables import TableSteps, table_of, table_steps
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mbct.training.binned_rows import BinnedRows
-from mbct.training.logit_recalibration import fit_recalibration
 from mbct.training.offsets import fit_value_offsets, posterior_steps, refitted
+from mbct.training.recalibration import fit_recalibration
 
 N_VALUES = 300
 

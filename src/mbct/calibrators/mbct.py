@@ -21,7 +21,7 @@ from mbct.data.source import is_lazy
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.certificate import Certificate, Method, model_hash, read_certificate
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.ensemble import CalibrationEnsemble, feature_shares
 from mbct.model.file_check import (
     LARGEST_SUM,
     MOST_FEATURES,
@@ -32,8 +32,7 @@ from mbct.model.file_check import (
     read_trace,
     text,
 )
-from mbct.model.fingerprint import RowFingerprint
-from mbct.model.importance import feature_shares
+from mbct.model.provenance import RowFingerprint
 from mbct.model.rules import Rule
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells

@@ -13,9 +13,8 @@ from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning
 from mbct.model.bins import CategoryBins, CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.fingerprint import RowFingerprint
-from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.scores import auc_of_atoms
+from mbct.model.provenance import RowFingerprint
+from mbct.stats.scores import auc_of_rows
 from mbct.validation import FloatArray
 
 FEWEST = 10  # Rows of the rarer class below which nothing can be told
@@ -132,7 +131,7 @@ def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray
     negatives = len(y_true) - positives
     if min(positives, negatives) < FEWEST:
         return None
-    auc = auc_of_atoms(atoms_by_prediction(y_prob, y_true, np.where(weight > 0, weight, 0.0)))
+    auc = auc_of_rows(y_prob, y_true, weight)
     error = float(np.sqrt((positives + negatives + 1.0) / (12.0 * positives * negatives)))
     return auc if auc < 0.5 - _WRONG_WAY * error else None
 

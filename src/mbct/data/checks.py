@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.stats.divisions import Bins
-from mbct.stats.scores import auc_of_atoms
+from mbct.stats.scores import auc_of_rows
 from mbct.stats.testing import block_correlation
 from mbct.validation import FloatArray
 
@@ -36,6 +35,12 @@ _PURE_ACCURACY = 0.99
 _FEWEST_OF_CLASS = 20  # Held-out positives and negatives below which no leak is claimed
 MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
 _MOST_GROUPS = 64  # Groups into which a number with more distinct values is cut
+_FEWEST_GROUPS = 50
+_LARGEST_GROUPS = 0.02
+"""A group that holds a larger share of the rows is a category that comes back, not a person or a shop."""
+_EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
+_SHARED = 0.02  # Intra-class correlation from which it matters
+_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
@@ -117,12 +122,12 @@ def find_leaks(
     positives = float(y_true[held_out].sum())
     if min(positives, len(held_out) - positives) < _FEWEST_OF_CLASS:
         return ()
-    base_auc = 0.5 if y_prob is None else _auc(y_prob[held_out], y_true[held_out], weights[held_out])
+    base_auc = 0.5 if y_prob is None else auc_of_rows(y_prob[held_out], y_true[held_out], weights[held_out])
     found = []
     for name in columns.names:
         group = _groups(columns.column(name))
         rate = _rates(group[learnt], y_true[learnt], weights[learnt], int(group.max()) + 1)[group[held_out]]
-        auc = _auc(rate, y_true[held_out], weights[held_out])
+        auc = auc_of_rows(rate, y_true[held_out], weights[held_out])
         if auc > max(_LEAK_AUC, base_auc) or leaps(auc, base_auc):
             reason = f"it alone ranks held-out labels with AUC {auc:.3f}: recorded after the outcome?"
             found.append(SuspectColumn(name, reason))
@@ -200,14 +205,6 @@ def _rates(group: npt.NDArray[np.intp], y_true: FloatArray, weight: FloatArray, 
     return np.where(count > 0, label / np.where(count > 0, count, 1.0), overall)
 
 
-def _auc(ranked_by: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
-    distinct, position = np.unique(ranked_by, return_inverse=True)
-    count, label = (
-        np.bincount(position, amount, len(distinct)).astype(np.float64) for amount in (weight, weight * y_true)
-    )
-    return auc_of_atoms(Bins(count, label, count * distinct))
-
-
 def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool:
     positive, negative = weight * y_true, weight * (1.0 - y_true)
     all_one, all_zero = rate == 1.0, rate == 0.0
@@ -216,14 +213,6 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
     most = positive[all_one].sum() > _PURE_SHARE * positive.sum()
     most &= negative[all_zero].sum() > _PURE_SHARE * negative.sum()
     return bool(most and right > _PURE_ACCURACY * (right + wrong))
-
-
-_FEWEST_GROUPS = 50
-_LARGEST_GROUPS = 0.02
-"""A group that holds a larger share of the rows is a category that comes back, not a person or a shop."""
-_EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
-_SHARED = 0.02  # Intra-class correlation from which it matters
-_LEVEL = 0.01
 
 
 def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) -> str | None:

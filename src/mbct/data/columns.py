@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 from narwhals.exceptions import NarwhalsError
+from narwhals.stable.v2.dtypes import DType
 
 from mbct.errors import DataError
 from mbct.model.encoding import as_float
@@ -136,6 +137,7 @@ def listing(names: Iterable[str], most: int = 12) -> str:
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
+_NO_CATEGORY = (nw.Time, nw.Duration, nw.Binary, nw.List, nw.Array, nw.Struct)
 _MOST_COUNTED = 1_000_000  # Widest range of integers that are counted one by one
 
 
@@ -147,6 +149,12 @@ def is_number(column: Any) -> bool:
         numbers = (int, float, np.number, decimal.Decimal)
         return all(isinstance(v, numbers) and not isinstance(v, bool) for v in column if v is not None)
     return bool(column.dtype.kind in "iuf")
+
+
+def refuse_no_category(column: str, dtype: DType) -> None:
+    """Raise where values of this type cannot be told apart by a model."""
+    if isinstance(dtype, _NO_CATEGORY):
+        raise DataError(f"column {column!r} is {dtype}, which is no category: cast it to text or leave it out")
 
 
 def as_floats(column: Any) -> npt.NDArray[np.float64]:

@@ -13,6 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dtypes import DType
 
+from mbct.data.columns import refuse_no_category
 from mbct.data.engines.engine import Engine, Frame, Lookup
 from mbct.data.expressions import has_zone, number, number_code
 from mbct.data.rows import code_column
@@ -20,8 +21,6 @@ from mbct.data.source import LazySource
 from mbct.errors import DataError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
 from mbct.model.encoding import category_key
-
-_NO_CATEGORY = (nw.Time, nw.Duration, nw.Binary, nw.List, nw.Array, nw.Struct)
 
 
 def with_codes(source: LazySource, bins: FeatureBins, score_column: str, used: set[int] | None = None) -> LazySource:
@@ -89,12 +88,6 @@ def _filled(j: int, feature: CategoryBins) -> nw.Expr:
 
 def _value_column(j: int) -> str:
     return f"__mbct_value_{j}"
-
-
-def refuse_no_category(column: str, dtype: DType) -> None:
-    """Raise where values of this type cannot be told apart by a model."""
-    if isinstance(dtype, _NO_CATEGORY):
-        raise DataError(f"column {column!r} is {dtype}, which is no category: cast it to text or leave it out")
 
 
 def category_values(column: str, dtype: DType) -> nw.Expr:

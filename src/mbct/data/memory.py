@@ -8,8 +8,7 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.data.encoding import refuse_no_category
+from mbct.data.columns import Columns, as_floats, factorize, is_number, refuse_no_category
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins

@@ -10,9 +10,8 @@ from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
+from mbct.training.evidence import FEATURE_RANKED
 from mbct.training.trainer import feature_gains
-
-_SURE = 2.0  # Standard errors that a gain must exceed to count
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class RankedFeature:
     @property
     def helps(self) -> bool:
         """Whether the gain exceeds two standard errors."""
-        return self.gain > _SURE * self.standard_error
+        return self.gain > FEATURE_RANKED * self.standard_error
 
 
 @dataclass(frozen=True)

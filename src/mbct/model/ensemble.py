@@ -13,24 +13,70 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self
+from itertools import groupby
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.model.compiled import Steps, WalkedTrees, compile_trees
 from mbct.model.intervals import RowIntervals, bin_tree
+from mbct.model.masks import WORD, masks_of_trees
 from mbct.model.rules import Rule, n_rules, rules, to_text
+from mbct.model.tables import TreeTable, table_of, table_steps
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
 
 Link = Literal["linear", "odds"]
 
+_MOST_WORDS = 4  # Words a tree takes on average up to which masks beat walking
 _WORTH_COMPILING = 2_000  # Rows from which on compiling the trees costs less than walking them
 _ROWS_AT_ONCE = 1 << 16
 """Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
+_SMALLEST_MULTIPLIER = 1e-12  # Below it a multiplier counts as this much
+
+
+class Steps(Protocol):
+    """Some consecutive trees of an ensemble."""
+
+    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
+        """Multiply or add the steps of each row, in the order of the trees."""
+
+
+@dataclass(frozen=True, eq=False)
+class WalkedTrees:
+    """Trees that are walked node by node."""
+
+    trees: tuple[CalibrationTree, ...]
+    product: bool
+
+    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
+        """Multiply or add the steps of each row."""
+        for tree in self.trees:
+            (np.multiply if self.product else np.add)(total, tree.leaf_value[tree.apply(codes)], out=total)
+
+
+def large_table(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
+    """The tree as a table, unless it fits one word of masks, which are as fast and smaller."""
+    return table_of(tree, n_codes) if len(tree.leaves) > WORD else None
+
+
+def compile_trees(trees: Sequence[CalibrationTree], n_codes: Sequence[int], *, product: bool) -> tuple[Steps, ...]:
+    """Runs of trees of one kind, in their order: results are those of walking, to the bit."""
+    tables = [large_table(tree, n_codes) for tree in trees]
+    others = [tree for tree, table in zip(trees, tables, strict=True) if table is None]
+    masked = sum(-(-len(tree.leaves) // WORD) for tree in others) <= _MOST_WORDS * len(others)
+    compiled: list[Steps] = []
+    for is_table, group in groupby(zip(trees, tables, strict=True), key=lambda pair: pair[1] is not None):
+        run, found = zip(*group, strict=True)
+        if is_table:
+            compiled.append(table_steps(run, [table for table in found if table is not None], product=product))
+            continue
+        masks = masks_of_trees(run, n_codes, product=product) if masked else None
+        few_words = masks is not None and len(masks.steps) <= _MOST_WORDS * len(run)
+        compiled.append(masks if masks is not None and few_words else WalkedTrees(run, product))
+    return tuple(compiled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,3 +197,19 @@ class CalibrationEnsemble:
             "trees": [tree.to_dict(n_codes) for tree in self.trees],
             **({} if self.intervals is None else {"intervals": self.intervals.to_dict()}),
         }
+
+
+def feature_shares(model: CalibrationEnsemble) -> FloatArray:
+    """Share of each feature, in the order of the model's bins: Σ rows·(move of child − move of parent)² of its splits.
+
+    A move is what a node adds to the logarithm of the prediction (link "linear") or of its odds ("odds"), and the rows
+    are those of training. All shares are 0 where the model has no split.
+    """
+    total = np.zeros(len(model.bins))
+    for tree in model.trees:
+        move = np.log(np.maximum(tree.leaf_value, _SMALLEST_MULTIPLIER)) if model.link == "linear" else tree.leaf_value
+        for node in np.flatnonzero(tree.feature >= 0).tolist():
+            children = tree.child_numbers(node)
+            total[tree.feature[node]] += np.sum(tree.count[children] * (move[children] - move[node]) ** 2)
+    whole = float(total.sum())
+    return total / whole if whole > 0.0 else total

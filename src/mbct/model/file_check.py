@@ -18,9 +18,8 @@ from mbct.errors import ModelFileError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
 from mbct.model.encoding import ValueType
 from mbct.model.ensemble import CalibrationEnsemble, Link
-from mbct.model.fingerprint import RowFingerprint
 from mbct.model.intervals import RowIntervals, bin_tree
-from mbct.model.trace import FitTrace, RoundRecord, SplitRecord
+from mbct.model.provenance import FitTrace, RoundRecord, RowFingerprint, SplitRecord
 from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
 from mbct.validation import FloatArray
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import code_offsets
-from mbct.model.compiled import large_table
+from mbct.model.ensemble import large_table
 from mbct.model.masks import WordArray, masks_of_trees, moved, step_of_row
 from mbct.model.tables import MOST_FEATURES, table_step_of_row, table_steps
 from mbct.model.tree import IntArray

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from mbct.model.bins import Feature
+from mbct.model.conditions import outcomes
 from mbct.model.masks import moved
-from mbct.model.tree import NODE_SUMS, CalibrationTree
+from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
 from mbct.model.wording import Condition, condition
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
@@ -128,16 +129,10 @@ def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationT
             yield _rule(model, number, tree, node, path, sums, n_bins, fallback=False)
             continue
         allowed = path.get(feature, frozenset(range(model.bins[feature].n_codes)))
-        taken: frozenset[int] = frozenset()
-        below = []
-        for child, codes in tree.children(node, model.bins[feature].n_codes).items():
-            reachable = allowed & frozenset(codes)
-            taken |= reachable
-            if reachable:
-                below.append((child, {**path, feature: reachable}))
-        if allowed - taken:
-            yield _rule(model, number, tree, node, {**path, feature: allowed - taken}, sums, n_bins, fallback=True)
-        pending.extend(reversed(below))
+        paths = {child: {**path, feature: codes} for child, codes in outcomes(model, tree, node, allowed).items()}
+        if STOP in paths:
+            yield _rule(model, number, tree, node, paths.pop(STOP), sums, n_bins, fallback=True)
+        pending.extend(reversed(paths.items()))
 
 
 def _rule(

@@ -111,6 +111,13 @@ def auc_of_atoms(atoms: Bins) -> float:
     return float(np.sum(atoms.label * (below + negative / 2.0)) / pairs) if pairs > 0 else float("nan")
 
 
+def auc_of_rows(ranked_by: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
+    """:func:`auc_of_atoms` of rows in whatever order."""
+    distinct, position = np.unique(ranked_by, return_inverse=True)
+    count, label = (np.bincount(position, amount).astype(np.float64) for amount in (weight, weight * y_true))
+    return auc_of_atoms(Bins(count, label, count * distinct))
+
+
 def auc_by_group(
     y_prob: FloatArray, y_true: FloatArray, weight: FloatArray, group: npt.NDArray[np.int64], n_groups: int
 ) -> FloatArray:

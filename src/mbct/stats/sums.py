@@ -90,12 +90,6 @@ class Sums:
             *(np.bincount(group, getattr(self, f.name), n_groups).astype(np.float64) for f in fields(self))
         )
 
-    def multiplied(self, multiplier: FloatArray) -> Self:
-        """Predictions multiplied by k: pred·k, pred2·k², pred_label·k (linear link, g_b(f) = k_b·f)."""
-        k = multiplier
-        moved = np.asarray(self.logit + self.count * np.log(k), dtype=np.float64)
-        return type(self)(self.count, self.label, self.pred * k, self.pred2 * k * k, self.pred_label * k, moved)
-
     def residual(self) -> FloatArray:
         """Σw(p − y)."""
         return np.asarray(self.pred - self.label, dtype=np.float64)

@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.bins import Feature, NumberBins
-from mbct.model.compiled import large_table
 from mbct.model.conditions import run_nodes
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.ensemble import CalibrationEnsemble, large_table
 from mbct.model.tables import TreeTable
 from mbct.model.tree import CalibrationTree
 from mbct.validation import FloatArray

@@ -10,13 +10,12 @@ import numpy as np
 from mbct.model.masks import stops_of_rows
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
+from mbct.training.gradients import frozen_tree, settle_rows
 from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.leaf_values import frozen_tree, settle_rows
-from mbct.training.logit_recalibration import fit_recalibration
 from mbct.training.offsets import Offsets, fit_value_offsets
 from mbct.training.options import BoostingOptions
+from mbct.training.recalibration import fit_block_recalibration, fit_recalibration
 from mbct.validation import FloatArray
 
 _RECENT = 3  # Rounds within which a loss that still falls must have fallen

@@ -9,8 +9,8 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
+from mbct.model.provenance import FitTrace
 from mbct.model.rules import n_rules
-from mbct.model.trace import FitTrace
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.training.binned_rows import duplicates_in
@@ -20,7 +20,7 @@ from mbct.training.distillation import COMPACT, RULES, SMALLEST, TABLES, Distill
 from mbct.training.distillation_set import make_distillation_set
 from mbct.training.evidence import Gain
 from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
-from mbct.training.leaf_values import with_sums
+from mbct.training.gradients import with_sums
 from mbct.training.monotone_step import monotone_tree
 from mbct.training.offsets import strongest
 from mbct.training.options import BoostingOptions

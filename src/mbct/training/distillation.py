@@ -16,8 +16,8 @@ from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.distillation_set import HELD_OUT
+from mbct.training.gradients import move, newton_sums, terminal_nodes
 from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.leaf_values import move, newton_sums, terminal_nodes
 from mbct.training.tables import TableGrowth
 from mbct.validation import FloatArray
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mbct.model.masks import summed_steps
-from mbct.model.trace import FitTrace, RoundRecord
+from mbct.model.provenance import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, split_cells
-from mbct.training.block_recalibration import shift_beside
 from mbct.training.blocks import BlockOptions, time_distances
 from mbct.training.boosting import Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
@@ -26,10 +25,10 @@ from mbct.training.evidence import (
     significance,
     significant_scale,
 )
-from mbct.training.leaf_values import with_sums
-from mbct.training.logit_recalibration import significant_fit
+from mbct.training.gradients import with_sums
 from mbct.training.offsets import Offsets, offset_trees, refitted
 from mbct.training.options import BoostingOptions
+from mbct.training.recalibration import shift_beside, significant_fit
 from mbct.validation import FloatArray
 
 _RECENTRE_ON = 50_000  # Rows on which the mean prediction of the folds is matched

@@ -10,8 +10,7 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, IntArray
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks
-from mbct.training.histogram import GradientArray, add_rows, gradients, subtract
-from mbct.training.leaf_values import GrownTree
+from mbct.training.gradients import GradientArray, GrownTree, add_rows, gradients, subtract
 from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
 from mbct.validation import FloatArray
 

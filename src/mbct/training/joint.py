@@ -11,8 +11,8 @@ from mbct.model.tree import CalibrationTree
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_blocks
+from mbct.training.gradients import frozen_tree, settle_rows, terminal_nodes
 from mbct.training.grower import grow_tree
-from mbct.training.leaf_values import frozen_tree, settle_rows, terminal_nodes
 from mbct.training.options import BoostingOptions
 from mbct.validation import FloatArray
 

@@ -18,8 +18,8 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS
+from mbct.training.gradients import move, newton_sums
 from mbct.training.grower import STEP_LIMIT
-from mbct.training.leaf_values import move, newton_sums
 from mbct.validation import FloatArray
 
 DECIMALS = 9

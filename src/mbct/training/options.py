@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from mbct.errors import ParameterError
 from mbct.model.ensemble import Link
@@ -83,9 +83,6 @@ class BoostingOptions:
         free_values = self.free_values if cross_fitted else 0
         rate = self.rate_for(weight)
         return TreeOptions(max_leaves, self.parent_shrinkage, self.min_curvature, rate, cross_fitted, free_values)
-
-
-PresetName = Literal["default", "fast", "paper"]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import numpy as np
 
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.fingerprint import RowFingerprint, fingerprint_of, fingerprint_of_sums
-from mbct.model.trace import FitTrace
+from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fingerprint_of_sums
 from mbct.model.tree import NODE_SUMS
 from mbct.stats.scores import reorder_rate
 from mbct.training.binned_rows import duplicates_in, split_cells

@@ -169,8 +169,8 @@ def test_one_class_and_constant_predictions_give_a_result(name):
     constant = np.full(20, 0.25)
     site = np.array(list("ab") * 10)
     for label in (0, 1):
-        METRICS[name](np.full(20, label), constant, site)
-    METRICS[name]([1], [0.3], ["a"])
+        assert isinstance(METRICS[name](np.full(20, label), constant, site), float)
+    assert isinstance(METRICS[name]([1], [0.3], ["a"]), float)
 
 
 def test_what_has_no_value_has_no_interval_and_no_p_value():

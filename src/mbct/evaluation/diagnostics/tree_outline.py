@@ -9,7 +9,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.trace import FitTrace, SplitRecord
+from mbct.model.provenance import FitTrace, SplitRecord
 from mbct.model.tree import CalibrationTree
 from mbct.model.wording import condition
 from mbct.stats.scores import log_losses

@@ -17,9 +17,8 @@ from mbct.export.sql.conditions import compared, empty_is_missing, literal, memb
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.lookup import has_one_type
 from mbct.model.bins import CategoryBins, Feature, NumberBins, code_offsets
-from mbct.model.compiled import large_table
 from mbct.model.conditions import used_features
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.ensemble import CalibrationEnsemble, large_table
 from mbct.model.masks import stops_of_tree, words_of_tree
 from mbct.model.tables import MOST_FEATURES, table_steps
 

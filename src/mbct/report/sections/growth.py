@@ -5,7 +5,7 @@ from typing import Any
 
 from mbct.data.memory import encode
 from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, first_grown, outline_tree, replay_growth
-from mbct.model.trace import FitTrace, SplitRecord
+from mbct.model.provenance import FitTrace, SplitRecord
 from mbct.report.charts import AFTER, BEFORE, altair, data, figure
 from mbct.report.page import Section, number, text
 from mbct.report.scored import Scored

@@ -1,6 +1,6 @@
 import numpy as np
 
-from mbct.model.fingerprint import data_hash, fingerprint_of, row_hashes
+from mbct.model.provenance import data_hash, fingerprint_of, row_hashes
 from mbct.stats.sums import Sums
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mbct.training.binned_rows import BinnedRows
-from mbct.training.logit_recalibration import fit_recalibration, significant_fit
+from mbct.training.recalibration import fit_recalibration, significant_fit
 
 N_BINS = 50
 

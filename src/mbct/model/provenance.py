@@ -1,7 +1,8 @@
-"""The fingerprint of the rows a model was fitted on: enough to see them again, too little to rebuild them.
+"""Where a model comes from: how the losses fell while its trees grew, and the fingerprint of the rows it was fitted on.
 
-It holds three sums and a sketch: of the rows that no other row equals, the smallest hashes. Hashes are as good as
-random, so the share of the sketch that other rows contain is the share of the fit's rows among them.
+A fingerprint is enough to see the rows again, too little to rebuild them: three sums and a sketch, the smallest hashes
+of the rows that no other row equals. Hashes are as good as random, so the share of the sketch that other rows contain
+is the share of the fit's rows among them.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import rounded
+from mbct.stats.random_stream import mix, next_state
 from mbct.stats.sums import Sums
 from mbct.validation import FloatArray
 
@@ -27,6 +29,58 @@ _MOSTLY_TWINS = 0.5  # Share of rows with a twin from which on equal rows say no
 _SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
 
 HashArray = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Losses keep nine significant digits, so that the order of summation cannot reach a model's bytes."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float):
+                object.__setattr__(self, name, float(f"{value:.9g}"))
+
+
+@dataclass(frozen=True)
+class SplitRecord(_Record):
+    """One split: where, by what, and the losses around it."""
+
+    tree: int
+    node: int
+    depth: int
+    feature: str
+    count: float
+    n_children: int
+    node_loss_before: float
+    node_loss_after: float
+    ensemble_loss: float
+
+
+@dataclass(frozen=True)
+class RoundRecord(_Record):
+    """One boosting round: the loss over all data before and after, and whether the tree was kept."""
+
+    tree: int
+    loss_before: float
+    loss_after: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class FitTrace:
+    """All splits and rounds of a fit, in the order in which they happened."""
+
+    loss: str
+    splits: tuple[SplitRecord, ...] = ()
+    rounds: tuple[RoundRecord, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "loss": self.loss,
+            "splits": [vars(record) for record in self.splits],
+            "rounds": [vars(record) for record in self.rounds],
+        }
 
 
 @dataclass(frozen=True)
@@ -91,9 +145,6 @@ def _mixed(codes: CodeMatrix, score: HashArray, y_true: FloatArray) -> HashArray
     for i in range(len(codes)):
         value = score[i] ^ np.uint64(y_true[i])
         for j in range(codes.shape[1]):
-            value += np.uint64(0x9E3779B97F4A7C15) + np.uint64(codes[i, j])
-            value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            value ^= value >> np.uint64(31)
+            value = mix(next_state(value) + np.uint64(codes[i, j]))
         hashed[i] = value
     return hashed

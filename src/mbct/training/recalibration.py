@@ -3,8 +3,12 @@
 A base that is over-confident everywhere would cost the trees dozens of rounds for what two numbers express. The line
 is a step for each bin of the score, k_c = a + b·z̄_c with z̄_c the bin's mean log-odds, so that the model stays a sum
 of leaf values. With two parameters only it can be significant where trees are not.
+
+Where rows belong to blocks, a base may be off by a shift that comes and goes with the days, or by a slope that stays:
+the two are fitted together, and each is kept as far as held-out blocks show it.
 """
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -13,14 +17,17 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.evidence import RECALIBRATION_CHI2
+from mbct.training.block_intercepts import block_intercepts, block_sums
+from mbct.training.blocks import training_blocks
+from mbct.training.evidence import RECALIBRATION_CHI2, SIGNIFICANT_BESIDE_TREES, SIGNIFICANT_LINE, significant_scale
 from mbct.training.offsets import DECIMALS, Offsets
 from mbct.validation import FloatArray
 
 SCORE = 0
 """Number of the feature that holds the score's bins."""
 _NEWTON_STEPS = 12
-_SMALL = 1e-10
+_SMALL, _SMALL_OF_BLOCKS = 1e-10, 1e-7
+"""Changes of a Newton step at which it has converged; shocks of blocks leave more noise."""
 _RIDGE = 1.0
 """A normal prior of variance 1 on shift and slope; it only counts where rows are few, or all have one label."""
 
@@ -79,20 +86,33 @@ def _fitted_steps(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers, 
 
     Behind the score's bins come the codes of all other features, without a step.
     """
+    shift, slope = _newton_line(rows, scores, train_rows, log_odds, lambda _: rows.label, _SMALL)
+    steps = np.zeros(rows.offset[-1])
+    steps[: len(scores)] = np.round(shift + slope * scores, DECIMALS)
+    return steps
+
+
+def _newton_line(
+    rows: BinnedRows,
+    scores: FloatArray,
+    train_rows: RowNumbers,
+    log_odds: FloatArray,
+    label_at: Callable[[FloatArray], FloatArray],
+    small: float,
+) -> tuple[float, float]:
+    """Shift and slope that fit the training rows best; ``label_at`` is their label at the steps of the score's bins."""
     shift = slope = 0.0
     for _ in range(_NEWTON_STEPS):
         step = shift + slope * scores
-        g, gx, h, hx, hxx = line_sums(train_rows, rows.codes, log_odds, rows.weight, rows.label, scores, step)
+        g, gx, h, hx, hxx = line_sums(train_rows, rows.codes, log_odds, rows.weight, label_at(step), scores, step)
         curvature = np.array([[h + _RIDGE, hx], [hx, hxx + _RIDGE]])
         change = np.linalg.solve(curvature, np.array([g - _RIDGE * shift, gx - _RIDGE * slope]))
         # A step of more than one in log-odds at once may overshoot where the sigmoid is flat.
         change /= max(1.0, float(np.abs(change).max()))
         shift, slope = shift + float(change[0]), slope + float(change[1])
-        if np.abs(change).max() < _SMALL:
+        if np.abs(change).max() < small:
             break
-    steps = np.zeros(rows.offset[-1])
-    steps[: len(scores)] = np.round(shift + slope * scores, DECIMALS)
-    return steps
+    return shift, slope
 
 
 @kernel
@@ -121,3 +141,60 @@ def line_sums(
         hx += curvature * x
         hxx += curvature * x * x
     return g, gx, h, hx, hxx
+
+
+def fit_block_recalibration(rows: BinnedRows, pool: Executor) -> Offsets | None:
+    """The folds' slopes and shifts, scaled by what held-out blocks show; None where neither is significant."""
+    if SCORE not in rows.usable:
+        return None
+    scores = standardized_scores(rows)
+    lines = list(pool.map(lambda fold: _line_of_blocks(rows, scores, rows.train_rows(fold)), range(rows.n_folds)))
+    shift, slope = (np.array(values) for values in zip(*lines, strict=True))
+    sloped = slope[rows.fold] * scores[rows.codes[:, SCORE]]
+    kept_slope = significant_scale(rows, rows.log_odds, rows.log_odds + sloped, SIGNIFICANT_LINE)
+    before = rows.log_odds + kept_slope * sloped
+    kept_shift = significant_scale(rows, before, before + shift[rows.fold], SIGNIFICANT_LINE)
+    if kept_slope == kept_shift == 0.0:
+        return None
+    steps, log_odds = [], []
+    for fold in range(rows.n_folds):
+        own = np.zeros(rows.offset[-1])
+        own[: len(scores)] = np.round(kept_shift * shift[fold] + kept_slope * slope[fold] * scores, DECIMALS)
+        steps.append(own)
+        log_odds.append(rows.log_odds + own[rows.codes[:, SCORE]])
+    return Offsets((SCORE,), tuple(steps), (0.0,) * rows.n_folds, tuple(log_odds))
+
+
+def shift_beside(rows: BinnedRows, held_out: FloatArray) -> tuple[float, FloatArray]:
+    """The shift that held-out predictions still need, and that of each row from the other folds alone.
+
+    Trees see differences between the rows of a block only. Where one segment is too low, they raise it and lower the
+    others; what is missing on the whole follows from the means of blocks.
+    """
+    blocks = rows.blocks
+    if blocks is None:
+        raise ValueError("independent rows are recalibrated by fit_recalibration")
+    gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
+    g, h = block_sums(rows.all_rows, held_out, rows.weight, rows.label, blocks.number, len(blocks), gradient)
+    others = (training_blocks(blocks.fold, fold, blocks.gap) for fold in range(rows.n_folds))
+    without = np.array([block_intercepts(g * other, h * other)[0] for other in others])
+    moved = without[rows.fold]
+    kept = significant_scale(rows, held_out, held_out + moved, SIGNIFICANT_BESIDE_TREES)
+    return kept * block_intercepts(g, h)[0], kept * moved
+
+
+def _line_of_blocks(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers) -> tuple[float, float]:
+    """Shift and slope by generalized least squares: Newton's method on labels without the blocks' shocks."""
+    blocks = rows.blocks
+    if blocks is None:
+        raise ValueError("independent rows are recalibrated by fit_recalibration")
+    code = rows.codes[:, SCORE]
+    gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
+
+    def label_without_shocks(step: FloatArray) -> FloatArray:
+        log_odds = rows.log_odds + step[code]
+        g, h = block_sums(train_rows, log_odds, rows.weight, rows.label, blocks.number, len(blocks), gradient)
+        _, shock = block_intercepts(g, h)
+        return np.asarray(rows.label - gradient[:, 1] * shock[blocks.number])
+
+    return _newton_line(rows, scores, train_rows, rows.log_odds, label_without_shocks, _SMALL_OF_BLOCKS)
