@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mbct.training.paper.node_order as node_order
-from mbct.training.paper.node_order import NodeOrder, Routing, Segments
+from mbct.training.paper.node_order import CellSegments, NodeOrder, Routing
 
 N_CODES = (5, 300, 7)
 
@@ -79,7 +79,7 @@ def test_cells_of_a_node_keep_their_order() -> None:
 
 
 def test_segments_cover_each_range_once() -> None:
-    segments = Segments.of(np.array([3, 5, 9]), np.array([0, 250, 250]), np.array([250, 250, 300]), 100)
+    segments = CellSegments.of(np.array([3, 5, 9]), np.array([0, 250, 250]), np.array([250, 250, 300]), 100)
     assert segments.node.tolist() == [3, 3, 3, 5, 9]
     assert segments.begin.tolist() == [0, 100, 200, 250, 250]
     assert segments.end.tolist() == [100, 200, 250, 250, 300]
@@ -87,7 +87,7 @@ def test_segments_cover_each_range_once() -> None:
 
 def test_every_segment_is_worked_on_once_whatever_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_order, "_WORTH_THREADS", 0)
-    segments = Segments.of(np.zeros(1, int), np.zeros(1, int), np.array([1000]), 7)
+    segments = CellSegments.of(np.zeros(1, int), np.zeros(1, int), np.array([1000]), 7)
     for n_threads in (1, 2, 5):
         seen: list[int] = []
         segments.in_shares(n_threads, lambda a, b, seen=seen: seen.extend(range(a, b)))

@@ -37,7 +37,7 @@ class Routing:
 
 
 @dataclass(frozen=True)
-class Segments:
+class CellSegments:
     """Runs of cells of one node: the node, first cell and end of each."""
 
     node: Positions
@@ -45,7 +45,7 @@ class Segments:
     end: Positions
 
     @classmethod
-    def of(cls, nodes: Positions, begin: Positions, end: Positions, most: int) -> "Segments":
+    def of(cls, nodes: Positions, begin: Positions, end: Positions, most: int) -> "CellSegments":
         """The ranges of ``nodes``, in pieces of at most ``most`` cells; a node without cells keeps an empty one."""
         pieces = np.maximum(-(-(end - begin) // most), 1)
         number = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
@@ -228,10 +228,10 @@ class NodeOrder:
         self.begin, self.end = np.zeros(1, np.int64), np.full(1, len(self.held), np.int64)
         self.is_split = np.zeros(1, bool)
 
-    def segments(self, nodes: Positions) -> Segments:
+    def segments(self, nodes: Positions) -> CellSegments:
         """Where the cells of some nodes lie."""
         most = max(_SEGMENT, _CELLS_A_CODE * int(self.n_codes.sum()))
-        return Segments.of(nodes, self.begin[nodes], self.end[nodes], most)
+        return CellSegments.of(nodes, self.begin[nodes], self.end[nodes], most)
 
     def positions(self, node: int | None = None) -> Positions:
         """Places of a node's cells, or of all, in the order in which numbered cells came in the beginning."""
