@@ -25,8 +25,7 @@ from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, distill
-from mbct.training.distillation_set import make_distillation_set
+from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, distill, make_distillation_set
 from mbct.training.gradients import newton_sums, terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits

@@ -16,8 +16,16 @@ from mbct.stats.logodds import log_loss_of_logodds
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, RULES, SMALLEST, TABLES, DistillationOptions, distill, is_small
-from mbct.training.distillation_set import make_distillation_set
+from mbct.training.distillation import (
+    COMPACT,
+    RULES,
+    SMALLEST,
+    TABLES,
+    DistillationOptions,
+    distill,
+    is_small,
+    make_distillation_set,
+)
 from mbct.training.evidence import Gain
 from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
 from mbct.training.gradients import with_sums

@@ -1,8 +1,12 @@
 """Distillation: a large ensemble compressed into few tables and trees, so that rules, SQL and the cache stay small.
 
-They are grown on the ensemble's own probabilities, which carry no label noise, also of synthetic rows where real ones
-are few, and their leaf values are then refitted jointly by Newton passes. Tables over at most three features compete
-with trees of fewer leaves over any. Fidelity to the ensemble is measured on rows they were not grown on.
+They are grown on the ensemble's own probabilities, which carry no label noise, and their leaf values are then refitted
+jointly by Newton passes. Tables over at most three features compete with trees of fewer leaves over any. Fidelity to
+the ensemble is measured on rows they were not grown on.
+
+Labels can be had for real rows only, but an ensemble answers for any row. Where real ones are few, trees would overfit
+it there and miss it elsewhere; synthetic rows that mix the values of two real ones fill the space between (model
+compression: Buciluă, Caruana and Niculescu-Mizil, 2006).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,16 +15,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import summed_steps
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.distillation_set import HELD_OUT
+from mbct.training.cells import Cells
 from mbct.training.gradients import move, newton_sums, terminal_nodes
 from mbct.training.grower import TreeOptions, grow_tree
 from mbct.training.tables import TableGrowth
 from mbct.validation import FloatArray
 
+HELD_OUT = 1
+"""Fold of the real cells that measure the fidelity; fold 0 is learnt from."""
+_ONE_IN = 5
+"""One cell in five is held out."""
+_SHARE_TAKEN = 0.3
+"""Share of a synthetic row's values that come from the other row."""
+_MOST_SYNTHETIC_WEIGHT = 3.0
+"""Weight of all synthetic rows beside that of the real ones that are learnt from, at most; one weighs as a real one."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
 _PASSES_TO_EVALUATE = 3
@@ -227,3 +240,56 @@ def _divergence(rows: BinnedRows, chosen: RowNumbers, log_odds: FloatArray) -> f
     q = np.clip(sigmoid(log_odds[chosen]), 1e-15, 1.0 - 1e-15)
     t = np.clip(rows.label[chosen] / weight, 1e-15, 1.0 - 1e-15)
     return float(np.sum(weight * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))
+
+
+def make_distillation_set(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    usable: Sequence[int],
+    total_step: Callable[[CodeMatrix], FloatArray],
+    most: int,
+    enough: int,
+) -> BinnedRows:
+    """At most so many cells, the first ones: they must be in canonical order, which is a random one.
+
+    The label is the ensemble's expected positives. What is missing to ``enough`` is synthetic.
+    """
+    chosen = cells.select(np.arange(min(len(cells), most)))
+    start, weight = chosen.sums.logit / chosen.sums.count, chosen.sums.count
+    held_out = np.arange(len(chosen)) % _ONE_IN == _ONE_IN - 1
+    rows = BinnedRows(
+        chosen.codes,
+        start,
+        weight,
+        weight * sigmoid(start + total_step(chosen.codes)),
+        np.where(held_out, HELD_OUT, 0).astype(np.uint8),
+        code_offsets(cells.n_codes),
+        np.array(ordered, dtype=np.bool_),
+        np.array(usable, dtype=np.int64),
+    )
+    missing = enough - len(chosen)
+    return rows if missing <= 0 else _with_synthetic(rows, missing, total_step)
+
+
+def _with_synthetic(rows: BinnedRows, n_rows: int, total_step: Callable[[CodeMatrix], FloatArray]) -> BinnedRows:
+    """The set with rows that have each value, or the score, from one real row or from another."""
+    rng = np.random.default_rng(0)
+    real = rows.train_rows(HELD_OUT)
+    one = real[np.arange(n_rows) % len(real)]
+    other = real[rng.integers(0, len(real), n_rows)]
+    codes = rows.codes[one]
+    for feature in range(codes.shape[1]):
+        taken = rng.random(n_rows) < _SHARE_TAKEN
+        codes[taken, feature] = rows.codes[other[taken], feature]
+        if feature == 0:
+            start = np.where(taken, rows.log_odds[other], rows.log_odds[one])
+    weight = rows.weight[one]
+    weight *= min(_MOST_SYNTHETIC_WEIGHT, n_rows / len(real)) * rows.weight[real].sum() / weight.sum()
+    return replace(
+        rows,
+        codes=np.concatenate([rows.codes, codes]),
+        log_odds=np.concatenate([rows.log_odds, start]),
+        weight=np.concatenate([rows.weight, weight]),
+        label=np.concatenate([rows.label, weight * sigmoid(start + total_step(codes))]),
+        fold=np.concatenate([rows.fold, np.zeros(n_rows, dtype=np.uint8)]),
+    )

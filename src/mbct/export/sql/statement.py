@@ -15,7 +15,7 @@ from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.export.sql.tables import JoinedTables, joined_tables, joined_trees, worth_joining
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, decision_of, used_features
-from mbct.model.ensemble import CalibrationEnsemble, large_table
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
 Form = Literal["expression", "select", "view", "tables", "auto"]
