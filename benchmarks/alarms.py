@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from made_with import write_page
 from mbct.evaluation.monitor import BANDS, CalibrationMonitor
 from mbct.stats.calibration_change import LABEL, N_SUMS, ChangeEvidence, outcome_sums
 
@@ -145,7 +146,7 @@ def main() -> None:
         ],
     }
     (PAGES / "alarms.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (PAGES / "alarms.md").write_text(page(found), encoding="utf-8")
+    write_page(PAGES / "alarms.md", page(found))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from guarantees_page import page
+from made_with import write_page
 from mbct import MBCTCalibrator, certify
 from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
 from mbct.data.columns import read_columns
@@ -188,7 +189,7 @@ def main() -> None:
                 results["real"] += [real(name, s, pool) for s in track(range(SPLITS), name)]
     lines = (f'"{name}": [\n' + ",\n".join(map(_compact, records)) + "\n]" for name, records in results.items())
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    (OUT / "guarantees.md").write_text(page(results))
+    write_page(OUT / "guarantees.md", page(results))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from made_with import write_page
 from mbct import MBCTCalibrator
 from mbct.errors import MBCTWarning
 from mbct.progress import progress
@@ -131,7 +132,7 @@ def main() -> None:
                 log.flush()
             advance(1)
     text = page(pd.DataFrame(done))
-    (OUT / "known-shocks.md").write_text(text)
+    write_page(OUT / "known-shocks.md", text)
     print(text)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from made_with import write_page
 from mbct import MBCTCalibrator
 from mbct.progress import progress
 from quality import fit_and_calibrate
@@ -199,7 +200,7 @@ def main() -> None:
                     log.flush()
                 advance(1)
     text = page(pd.DataFrame(done))
-    (OUT / "known-truth.md").write_text(text)
+    write_page(OUT / "known-truth.md", text)
     print(text)
 
 

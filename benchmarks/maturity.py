@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from made_with import write_page
 from mbct.data import aggregate, fit_bins
 from mbct.store import CellStore
 from mbct.store.maturity import complete_shares, matured, store_maturity
@@ -72,7 +73,8 @@ def main() -> None:
     lines = [[f"{bias:g}", *(f"{ratio:.3f}" for ratio in row)] for bias, row in zip(BIASES, rows, strict=True)]
     worst = max(abs(row[-2] / row[-1] - 1.0) for row in rows)
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    PAGE.write_text(
+    write_page(
+        PAGE,
         f"""# Late labels
 
 Written by `python benchmarks/maturity.py`: {DAYS} days of {ROWS:,} rows, predicted rate 10 %, labels with an
@@ -86,7 +88,6 @@ predicted ones times a bias. PCOC, predicted over observed positives, of one wee
 Days with fewer than half of their positives are left out ("usable"). `"auto"` is at most {worst:.1%} from the truth,
 the PCOC once all labels had come; the estimated share by age is at most {off:.3f} off.
 """,
-        encoding="utf-8",
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from made_with import write_page
 from mbct.calibrators import make
 from mbct.progress import progress
 from methods_data import BINARY, MANY, Predictions, predictions
@@ -197,7 +198,7 @@ def main() -> None:
     found = measure(arguments.seed)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "methods.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
-    (OUT / "methods.md").write_text(page(found))
+    write_page(OUT / "methods.md", page(found))
     print(page(found))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import quality_data
+from made_with import write_page
 from mbct.calibrators import DirichletCalibrator, MatrixScalingCalibrator, MulticlassCalibrator
 from mbct.progress import progress
 from quality import OUT
@@ -119,7 +120,7 @@ def main() -> None:
             results += measure(name, seed)
             advance(1)
     (OUT / "multiclass.json").write_text(json.dumps(results, indent=1) + "\n")
-    (OUT / "multiclass.md").write_text(page(pd.DataFrame(results)))
+    write_page(OUT / "multiclass.md", page(pd.DataFrame(results)))
     print(page(pd.DataFrame(results)))
 
 

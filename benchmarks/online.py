@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from made_with import write_page
 from mbct import MBCTCalibrator, OnlineCalibrator
 from mbct.stats.logodds import log_loss_of_logodds, logit
 from quality_data import BASE, UNUSED, _scored
@@ -217,7 +218,7 @@ def main() -> None:
         results[name] = summary(found, run(found))
         results = {name: results[name] for name in DATA if name in results}
         path.write_text(json.dumps(results) + "\n", encoding="utf-8")
-    (PAGES / "online.md").write_text(page(results), encoding="utf-8")
+    write_page(PAGES / "online.md", page(results))
     draw(results, PAGES / "online.svg")
 
 

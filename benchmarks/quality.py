@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from made_with import write_page
 from mbct.calibrators.registry import make
 from mbct.metrics import field_rce
 from mbct.progress import progress
@@ -129,7 +130,7 @@ def run_random(arguments: argparse.Namespace) -> None:
             advance(1)
     path.write_text("".join(json.dumps(result) + "\n" for result in kept.values()))
     results = pd.DataFrame(kept.values())
-    (OUT / "quality.md").write_text(page(results))
+    write_page(OUT / "quality.md", page(results))
     README.write_text(with_table(README.read_text(), results))
     draw(results, OUT / "quality.svg")
     print(table(results))
@@ -155,7 +156,7 @@ def main() -> None:
     methods = installed(arguments.only or arguments.methods)
     results = run_order(arguments.order, arguments.data, path, methods, arguments.only, arguments.sets)
     text = block_page(results, arguments.order)
-    path.with_suffix(".md").write_text(text)
+    write_page(path.with_suffix(".md"), text)
     if arguments.order == "time":
         README.write_text(with_time_table(README.read_text(), results))
     print(text)

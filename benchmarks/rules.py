@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from made_with import write_page
 from mbct.model.bins import code_offsets
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import summed_steps
@@ -165,7 +166,7 @@ def main() -> None:
             results += measure(name, arguments.data)
             kept.write_text("".join(json.dumps(r) + "\n" for r in results))
             advance(1)
-    (OUT / "rules.md").write_text(page(results))
+    write_page(OUT / "rules.md", page(results))
     print(page(results))
 
 

@@ -26,6 +26,7 @@ if absent := [name for name in NEEDED if find_spec(name) is None]:
 # Imported only now, so that what is absent is named first.
 import numpy as np  # noqa: E402
 
+from made_with import write_page  # noqa: E402
 from mbct.model.file import dump_document  # noqa: E402
 from mbct.progress import progress  # noqa: E402
 from mbct.serving.batch import BatchScorer  # noqa: E402
@@ -124,7 +125,7 @@ def main() -> None:
     if (figures := arguments.out / "serving.json").exists() and "earlier" in (kept := json.loads(figures.read_text())):
         results["earlier"] = kept["earlier"]
     (arguments.out / "serving.json").write_text(json.dumps(results, indent=1) + "\n")
-    (arguments.out / "serving.md").write_text(page(results))
+    write_page(arguments.out / "serving.md", page(results))
     print(page(results))
 
 

@@ -6,6 +6,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from made_with import made_with
+
 HEAD = """# Speed and memory
 
 Written by `benchmarks/speed.py` from `docs/benchmarks/speed.json`; run it again with
@@ -41,7 +43,7 @@ def write_page(results: Path) -> None:
     lines = [_line(row) for row in rows]
     notes = [f"- {row['work']}: {row['note']}." for row in rows if row["note"]]
     text = HEAD.format(parts=parts, machine=where) + "\n".join(lines) + "\n\n" + "\n".join(notes) + "\n"
-    (results.parent.parent / "benchmarks.md").write_text(text)
+    (results.parent.parent / "benchmarks.md").write_text(f"{text.rstrip()}\n\n{made_with()}\n")
     (results.parent / "speed.svg").write_text(picture(rows))
 
 

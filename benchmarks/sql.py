@@ -21,6 +21,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
+from made_with import write_page
 from mbct import MBCTCalibrator
 from mbct.errors import MBCTError
 from mbct.export import export_model
@@ -137,7 +138,7 @@ def main() -> None:
             results.append(measure(name, arguments.data, arguments.postgres))
             kept.write_text("".join(json.dumps(r) + "\n" for r in results))
             advance(1)
-    (OUT / "sql.md").write_text(page(results))
+    write_page(OUT / "sql.md", page(results))
     print(page(results))
 
 

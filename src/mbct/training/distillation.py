@@ -61,7 +61,7 @@ class DistillationOptions:
 
     stages: tuple[int, ...] = (8, 16, 32)
     fidelity: float = 0.985
-    least_fidelity: float = 0.9
+    least_fidelity: float = 0.97
     passes: int = 6
     cycles: int = 0
     promising: float = 0.0
