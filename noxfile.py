@@ -34,6 +34,9 @@ CORE = [
 ]
 """Tests that meet every dependency and need no other package for comparison."""
 
+INTEGRATIONS = ["tests/test_mlflow.py", "tests/export/test_dbt.py", "tests/docs/test_examples.py"]
+"""Tests of other tools; of the examples those of the guide on them."""
+
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
@@ -54,6 +57,14 @@ def lowest(session: nox.Session) -> None:
     """The core of the tests, with the lowest versions that pyproject.toml promises."""
     session.install("--resolution", "lowest-direct", f".[{EXTRAS}]", *_group("core"))
     _run_core(session)
+
+
+@nox.session(python=["3.11"])
+def integrations(session: nox.Session) -> None:
+    """MLflow, dbt, Evidently, boosters and skorch: the tools themselves run what we hand them."""
+    session.install(f".[{EXTRAS}]", *_group("core"), *_group("integrations"))
+    chosen = ["-k", "not examples or in-other-tools", *INTEGRATIONS]
+    session.run("python", "-m", "pytest", "-q", *chosen, env=_kernels(session))
 
 
 @nox.session(python=["3.11"])

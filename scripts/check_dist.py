@@ -28,6 +28,7 @@ USES = {
     "redis": "from mbct.store.redis_backend import RedisBackend; RedisBackend('redis://127.0.0.1:1')",
     "onnx": "import onnx, mbct.export",
     "lightgbm": "import lightgbm; from mbct.calibrators import make; make('lightgbm')",
+    "mlflow": "import warnings; warnings.simplefilter('ignore'); import mlflow.pyfunc, mbct; mbct.mlflow.log_model",
 }
 """What shows that an extra brought what it promises; the extras for development are tried by their own targets."""
 EXAMPLES = ("cli,report", ["pandas"])

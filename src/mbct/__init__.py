@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # what type checkers and editors see of the names below
     from mbct import data as data
     from mbct import errors as errors
     from mbct import metrics as metrics
+    from mbct import mlflow as mlflow
     from mbct import plots as plots
     from mbct.calibrators.classifier import CalibratedClassifier as CalibratedClassifier
     from mbct.calibrators.mbct import MBCTCalibrator as MBCTCalibrator
@@ -51,6 +52,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "load_ensemble": "mbct.model.file",
         "load_model": "mbct.calibrators.persistence",
         "metrics": "mbct.metrics",
+        "mlflow": "mbct.mlflow",
         "plots": "mbct.plots",
         "rank_features": "mbct.evaluation.feature_ranking",
         "refresh": "mbct.store.refresh",

@@ -43,6 +43,15 @@ def test_a_python_file_runs_alone(folder: Path, tmp_path: Path):
     assert float(done.stdout) == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_dbt_package_is_a_folder(folder: Path, tmp_path: Path):
+    done = mbct("export", folder / "paper.json", "--to", "dbt", "-o", "shop/calibration", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "wrote shop/calibration (2 files)\n")
+    assert "{{ relation }}" in (tmp_path / "shop/calibration/macros/calibrate.sql").read_text()
+    refused = mbct("export", folder / "paper.json", "--to", "dbt", cwd=tmp_path)
+    assert refused.code == 2
+    assert "name a folder with -o" in refused.err
+
+
 def test_help_names_every_target(folder: Path):
     help_text = " ".join(mbct("export", "--help", cwd=folder).out.split())
     assert all(target in help_text for target in TARGETS)
@@ -51,7 +60,7 @@ def test_help_names_every_target(folder: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["paper.json", "--to", "cobol"], "unknown target 'cobol'; there are c, lightgbm, onnx, pmml"),
+        (["paper.json", "--to", "cobol"], "unknown target 'cobol'; there are c, dbt, lightgbm, onnx, pmml"),
         (["paper.json", "--to", "sql", "--dialect", "klingon"], "unknown SQL dialect 'klingon'"),
         (["paper.json", "--to", "python", "--set", "speed=9"], "has no option speed"),
         (["isotonic.json", "--to", "sql"], "which has no rules"),

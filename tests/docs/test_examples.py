@@ -2,7 +2,7 @@
 
 Python blocks of a page share a namespace. Console blocks run line by line in a shell whose ``mbct`` is the installed
 one; output that is shown must match, with … for what may differ. A block is left out if the line above it reads
-``<!-- not run: reason -->``.
+``<!-- not run: reason -->``, and where a package is absent if it reads ``<!-- needs package: how to install it -->``.
 """
 
 import doctest
@@ -11,19 +11,26 @@ import re
 import shlex
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
+from mbct.errors import MBCTWarning
 from terminal import Outcome, mbct
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "reference" not in p.parts)]
 LANGUAGES = ("python", "console")
 _BLOCK = re.compile(
-    r"(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?^ *```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^ *```", re.M | re.S
+    r"(?:<!-- (?:not run: (?P<reason>[^\n]+?)|needs (?P<package>\w+): (?P<install>[^\n]+?)) -->\n+)?"
+    r"^ *```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^ *```",
+    re.M | re.S,
 )
 """Blocks of a tab are indented."""
 _SHELL = re.compile(r"[|<>&;`*]|\$\(")
@@ -38,6 +45,12 @@ class Block:
     language: str
     code: str
     reason: str | None
+    package: str | None = None
+    install: str | None = None
+
+    @property
+    def can_run(self) -> bool:
+        return self.package is None or find_spec(self.package) is not None
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -49,6 +62,8 @@ def blocks_of(page: Path) -> list[Block]:
             found["language"],
             dedent(found["code"]),
             found["reason"],
+            found["package"],
+            found["install"],
         )
         for found in _BLOCK.finditer(text)
         if found["language"] in LANGUAGES
@@ -64,14 +79,25 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks_of(page):
-        if block.reason is not None:
-            continue
-        if block.language == "python":
-            padded = "\n" * (block.line - 1) + block.code
-            exec(compile(padded, str(page), "exec"), namespace)
-        else:
+    shown = [block for block in blocks_of(page) if block.reason is None]
+    for block in shown:
+        if block.language == "console":
             _run_console(block, tmp_path)
+        elif block.can_run:
+            with _own_warnings(block):
+                exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), namespace)
+    if absent := [f"{block.package} is not installed: {block.install}" for block in shown if not block.can_run]:
+        pytest.skip("; ".join(absent) + "; the other examples ran")
+
+
+@contextmanager
+def _own_warnings(block: Block) -> Iterator[None]:
+    """Where another package stands in the middle, only our warnings are errors."""
+    with warnings.catch_warnings():
+        if block.package is not None:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", MBCTWarning)
+        yield
 
 
 def _run_console(block: Block, folder: Path) -> None:
@@ -128,7 +154,9 @@ def test_the_runner_finds_blocks(tmp_path: Path):
         "a\n\n```python\nx = 1\n```\n\n<!-- not run: why -->\n```console\n$ mbct a \\\n  b\nout\n```\n"
         "=== tab\n\n    <!-- not run: tab -->\n    ```python\n    if x:\n        y\n    ```\n"
     )
-    python, console, tab = blocks_of(page)
+    page.write_text(page.read_text() + "\n<!-- needs nopackage: pip install it -->\n```python\nimport nopackage\n```\n")
+    python, console, tab, other = blocks_of(page)
+    assert (other.package, other.install, other.can_run) == ("nopackage", "pip install it", False)
     assert (tab.code, tab.reason) == ("if x:\n    y\n", "tab")
     assert (python.line, python.code, python.reason) == (4, "x = 1\n", None)
     assert (console.reason, _commands(console)) == ("why", [("mbct a    b", "out\n")])

@@ -14,16 +14,16 @@ OPTIONS = {"onnx": {"missing_text": "<missing>"}}
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target_exports_text_or_bytes(target: str) -> None:
+def test_every_target_exports_text_bytes_or_files(target: str) -> None:
     content = export_model(random_model(1), target, **OPTIONS.get(target, {}))
-    assert isinstance(content, bytes if target == "onnx" else str)
+    assert isinstance(content, {"onnx": bytes, "dbt": dict}.get(target, str))
     assert content
-    assert TARGETS[target].suffix.startswith(".")
+    assert TARGETS[target].suffix.startswith("" if target == "dbt" else ".")
     assert TARGETS[target].summary
 
 
 def test_an_unknown_target_is_named_with_the_known_ones() -> None:
-    with pytest.raises(ParameterError, match="unknown export 'excel'; available are rules, sql, onnx"):
+    with pytest.raises(ParameterError, match="unknown export 'excel'; available are rules, sql, dbt, onnx"):
         export_model(random_model(1), "excel")
 
 

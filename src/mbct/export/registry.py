@@ -10,6 +10,9 @@ from mbct.errors import ParameterError
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 
+Exported = str | bytes | dict[str, str]
+"""Content of a file, or of the files of a folder by name."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -20,7 +23,7 @@ class Target:
     module, function : str
         The exporting function.
     suffix : str
-        End of the file's name, such as ".sql".
+        End of the file's name, such as ".sql"; empty for a folder.
     summary : str
         What the export is, in one line.
     """
@@ -30,15 +33,16 @@ class Target:
     suffix: str
     summary: str
 
-    def load(self) -> Callable[..., str | bytes]:
+    def load(self) -> Callable[..., Exported]:
         """The exporting function, imported on first use."""
-        loaded: Callable[..., str | bytes] = getattr(import_module(self.module), self.function)
+        loaded: Callable[..., Exported] = getattr(import_module(self.module), self.function)
         return loaded
 
 
 TARGETS: dict[str, Target] = {
     "rules": Target("mbct.export.rules", "to_rules", ".txt", "if-then rules as text, or as JSON with a schema"),
     "sql": Target("mbct.export.sql", "to_sql", ".sql", "a SQL expression, SELECT or VIEW over the raw columns"),
+    "dbt": Target("mbct.export.dbt", "to_dbt", "", "a dbt package: a macro that calibrates a relation"),
     "onnx": Target("mbct.export.onnx", "to_onnx", ".onnx", "an ONNX graph in float64 from the raw inputs"),
     "lightgbm": Target("mbct.export.lightgbm", "to_lightgbm", ".txt", "LightGBM model text, also for treelite"),
     "python": Target("mbct.export.python", "to_python", ".py", "one Python file without dependencies"),
@@ -51,7 +55,7 @@ CLASS_TARGETS = ("python", "sql", "onnx")
 """What a model of many classes is written as, by ``classes_to_…`` of :mod:`mbct.export.class_model`."""
 
 
-def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: Any) -> str | bytes:
+def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: Any) -> Exported:
     """The model in another language.
 
     Parameters
@@ -59,15 +63,15 @@ def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: An
     model : CalibrationEnsemble or ClassModel
         ``model_`` of a fitted calibrator (:class:`~mbct.calibrators.mbct.MBCTCalibrator`, or one of many classes), or
         from :func:`mbct.load_ensemble`.
-    to : {"rules", "sql", "onnx", "lightgbm", "python", "c", "pmml"}
+    to : {"rules", "sql", "dbt", "onnx", "lightgbm", "python", "c", "pmml"}
         The target, one of :data:`TARGETS`.
     **options
         Those of the target's function, for example ``dialect`` and ``form`` of "sql".
 
     Returns
     -------
-    exported : str or bytes
-        Content of the file.
+    exported : str, bytes or dict of str
+        Content of the file; for "dbt" of the files of a folder by name.
     """
     if to not in TARGETS:
         raise ParameterError(f"unknown export {to!r}; available are {', '.join(TARGETS)}")
@@ -79,7 +83,7 @@ def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: An
     return exporter(model, **options)
 
 
-def _exporter(model: CalibrationEnsemble | ClassModel, to: str) -> Callable[..., str | bytes]:
+def _exporter(model: CalibrationEnsemble | ClassModel, to: str) -> Callable[..., Exported]:
     if isinstance(model, CalibrationEnsemble):
         return TARGETS[to].load()
     if to not in CLASS_TARGETS:

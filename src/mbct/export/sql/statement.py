@@ -51,37 +51,65 @@ def to_sql(
     if form == "tables" and not found.rows_table:
         tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
         raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
-    _refuse_size(model, found, form)
-    names = column_names(model, found, columns)
     if form == "expression":
         if interval:
             raise ParameterError("interval adds two columns, an expression is one: use form='select' or form='view'")
-        return "\n".join(_expression(model, found, names, {}, {})) + "\n"
-    source, result, view_parts = _qualified(found, table, "table"), found.identifier(output), _parts(view, "view")
-    name = ".".join(map(found.identifier, view_parts))
-    tables = None
-    if form == "tables":
-        alias = found.identifier("source")
-        tables = joined_tables(model, found, [f"{alias}.{column}" for column in names], view_parts)
-    query = _select(model, found, names, source, result, tables)
-    if interval:
-        query = with_intervals(query, model, found, _condition_writer(model, found, names, {}), output)
+        _refuse_size(model, found, joins_tables=False)
+        return "\n".join(_expression(model, found, column_names(model, found, columns), {}, {})) + "\n"
+    view_parts = _parts(view, "view")
+    query, creates = query_and_tables(
+        model,
+        found,
+        _qualified(found, table, "table"),
+        view_parts if form == "tables" else None,
+        output=output,
+        columns=columns,
+        interval=interval,
+    )
     if form == "select":
         return query
-    if tables is None:
-        return found.create_view.format(name=name, query=query)
-    statements = [f"DROP VIEW IF EXISTS {name}", *tables.creates, found.create_view.format(name=name, query=query)]
+    name = ".".join(map(found.identifier, view_parts))
+    create_view = found.create_view.format(name=name, query=query)
+    if form == "view":
+        return create_view
+    statements = [f"DROP VIEW IF EXISTS {name}", *creates, create_view]
     return "".join(f"{statement.rstrip()};\n" for statement in statements)
 
 
-def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, form: Form) -> None:
+def query_and_tables(
+    model: CalibrationEnsemble,
+    dialect: Dialect,
+    source: str,
+    tables_name: Sequence[str] | None,
+    *,
+    output: str,
+    columns: Mapping[str, str] | None,
+    interval: bool,
+) -> tuple[str, list[str]]:
+    """The SELECT over ``source``, SQL for a table, and the statements that create the tables that it joins.
+
+    Large trees are tables only where ``tables_name`` says what theirs are called after.
+    """
+    _refuse_size(model, dialect, joins_tables=tables_name is not None)
+    names = column_names(model, dialect, columns)
+    tables = None
+    if tables_name is not None:
+        alias = dialect.identifier("source")
+        tables = joined_tables(model, dialect, [f"{alias}.{column}" for column in names], tables_name)
+    query = _select(model, dialect, names, source, dialect.identifier(output), tables)
+    if interval:
+        query = with_intervals(query, model, dialect, _condition_writer(model, dialect, names, {}), output)
+    return query, [] if tables is None else tables.creates
+
+
+def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, *, joins_tables: bool) -> None:
     """What an engine would not compile is not written."""
     joined = joined_trees(model)
     leaves = [len(tree.leaves) for tree in model.trees]
-    written = sum(n for n, is_table in zip(leaves, joined, strict=True) if form != "tables" or not is_table)
+    written = sum(n for n, is_table in zip(leaves, joined, strict=True) if not joins_tables or not is_table)
     if written <= dialect.most_case_leaves:
         return
-    if form != "tables" and dialect.rows_table and worth_joining(model):
+    if not joins_tables and dialect.rows_table and worth_joining(model):
         remedy = "use form='tables', which joins them"
     else:
         remedy = "fit with model_size='rules' (tables, which form='tables' joins) or model_size='compact' (256 rules)"
