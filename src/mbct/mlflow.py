@@ -78,7 +78,7 @@ def signature(calibrator: Calibrator) -> Any:
     from mlflow.types.schema import AnyType
 
     scores = np.atleast_1d(calibrator.score_column_).tolist()
-    bins = getattr(calibrator, "bins_", None) or getattr(getattr(calibrator, "model_", None), "bins", ())
+    bins: Any = getattr(calibrator, "bins_", None) or getattr(getattr(calibrator, "model_", None), "bins", ())
     types: dict[str, Any] = dict.fromkeys(scores, "double")
     by_name = {feature.name: feature for feature in bins}
     read = calibrator.feature_names_in_.tolist() if calibrator.feature_aware else []
