@@ -1,0 +1,35 @@
+"""Every page of figures says which code it was made with, and that code is not older than the last release but one."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import mbct
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "docs/benchmarks.md", ROOT / "docs/reproduction/README.md", *(ROOT / "docs/benchmarks").glob("*.md")]
+MADE_WITH = re.compile(r"^Made with MBCT (\d+)\.(\d+)\.\d+, commit ([0-9a-f]{10})\+?\.$", re.MULTILINE)
+
+
+def made_with(page: Path) -> re.Match[str]:
+    found = MADE_WITH.search(page.read_text(encoding="utf-8"))
+    assert found is not None, f"{page.name} does not say which commit it was made with: run its benchmark again"
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_of_figures_is_at_most_one_release_old(page):
+    release = tuple(int(part) for part in made_with(page).groups()[:2])
+    major, minor = (int(part) for part in mbct.__version__.split(".")[:2])
+    assert release >= (major, minor - 1), f"{page.name} was made with an older release: run its benchmark again"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_commit_of_a_page_is_one_of_this_history(page):
+    shallow = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True)
+    if shallow.stdout.strip() != "false":
+        pytest.skip("the history of commits is not here: clone the whole repository")
+    command = ["git", "merge-base", "--is-ancestor", made_with(page).group(3), "HEAD"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True).returncode == 0
