@@ -131,6 +131,6 @@ def test_settings_that_a_method_lacks_are_named(tmp_path: Path):
 def test_a_model_of_many_classes_is_refused_where_one_probability_is_meant(tmp_path: Path):
     scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
     DirichletCalibrator().fit(scores, np.arange(60) % 3).save(tmp_path / "many.json")
-    done = mbct("report", "many.json", "x.csv", "-o", "out.html", cwd=tmp_path)
+    done = mbct("certify", "many.json", "x.csv", cwd=tmp_path)
     assert done.code == 2
     assert "many.json calibrates 3 classes at once" in done.err

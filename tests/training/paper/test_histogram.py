@@ -21,10 +21,12 @@ def _cells(*, rows: bool, n: int = 4000) -> Cells:
 
 
 def _expected(cells: Cells, factor: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    moved = cells.sums.multiplied(factor)
+    """Sums of the chosen cells by feature and code, their predictions multiplied by ``factor``: pred·k, pred2·k² …"""
+    s, k = cells.sums, factor
+    moved = Sums(s.count, s.label, s.pred * k, s.pred2 * k * k, s.pred_label * k, s.logit)
     out = []
-    for j, k in enumerate(N_CODES):
-        for code in range(k):
+    for j, n_codes in enumerate(N_CODES):
+        for code in range(n_codes):
             of_code = moved.take(chosen & (cells.codes[:, j] == code)).total()
             out.append([of_code.count, of_code.label, of_code.pred, of_code.pred2, of_code.pred_label])
     return np.array(out)
