@@ -8,7 +8,7 @@ import pytest
 from builders import biased_clicks
 from mbct.calibrators.multiclass.dirichlet import DirichletCalibrator
 from mbct.calibrators.score_only.logistic import PlattCalibrator
-from mbct.errors import DataError, ParameterError
+from mbct.errors import DataError
 from mbct.evaluation.metrics.evaluation import METRICS
 from mbct.evaluation.metrics.rows import read_rows
 from mbct.metrics import log_loss
@@ -123,11 +123,12 @@ def test_a_label_that_is_none_is_called_by_its_name() -> None:
         score_rows(_fitted(), biased_clicks(6, 50).frame, "device")
 
 
-def test_a_calibrator_of_many_classes_is_refused() -> None:
+def test_a_row_of_many_classes_stands_once_for_each_class() -> None:
     scores = np.random.default_rng(0).dirichlet([1.0, 1.0, 1.0], 60)
-    many = DirichletCalibrator().fit(scores, np.arange(60) % 3)
-    with pytest.raises(ParameterError, match="of 3 classes, here one probability is evaluated"):
-        score_rows(many, scores, np.arange(60) % 2)
+    scored = score_rows(DirichletCalibrator().fit(scores, np.arange(60) % 3), scores, np.arange(60) % 3)
+    assert scored.classes == ("0", "1", "2")
+    assert scored.before.y_prob == pytest.approx(scores.T.ravel())
+    assert scored.before.y_true.tolist() == [float(row % 3 == k) for k in range(3) for row in range(60)]
 
 
 @pytest.mark.parametrize(
