@@ -171,7 +171,7 @@ def test_saving_what_is_not_fitted(tmp_path):
 
 
 def test_an_unknown_method():
-    with pytest.raises(ParameterError, match="unknown method 'plat'; available are bbq, beta, "):
+    with pytest.raises(ParameterError, match="unknown method 'plat'; available are affine, bbq, beta, "):
         make("plat")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,7 +66,7 @@ def rules(
     if as_json:
         print_json([rule_as_dict(rule) for rule in found])
         return
-    width = shutil.get_terminal_size((_WIDE, 24)).columns
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
     certified = {} if certificate is None else certificate.lines_of_rules()
     for rule in found:
         click.echo(str(rule) if top is None else rule.shortened(width))

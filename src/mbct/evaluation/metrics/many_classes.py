@@ -47,7 +47,7 @@ def evaluate_classes(
     >>> p = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [0.6, 0.3, 0.1]]
     >>> found = evaluate_classes(["a", "b", "c", "b"], p).overall
     >>> round(found["log_loss"], 4), found["accuracy"]
-    (0.5736, 0.75)
+    (0.5737, 0.75)
     """
     labels, p = as_column(y_true, "y_true"), np.asarray(y_prob, dtype=np.float64)
     names = np.unique(labels) if classes is None else np.asarray(classes)
