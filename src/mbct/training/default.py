@@ -48,6 +48,8 @@ _SYNTHETIC_SHARE = 3
 """Rows of a distillation set, real and synthetic, for each real one where rows belong to blocks."""
 _ENOUGH_CELLS, _MOST_CELLS = 200_000, 400_000
 """Rows of a distillation set at least, and real ones at most."""
+_MOST_COPIES = 20
+"""Rows of a distillation set for each real one, at most."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def distill_ensemble(
     features = range(len(ordered)) if usable is None else usable
     # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.
     enough = _SYNTHETIC_SHARE * len(cells) if cells.block is not None else 0
-    enough = min(max(enough, _ENOUGH_CELLS), _MOST_CELLS)
+    enough = min(max(enough, _ENOUGH_CELLS), _MOST_CELLS, _MOST_COPIES * len(cells))
     rows = make_distillation_set(cells, ordered, features, total_step, _MOST_CELLS, enough)
     for options in forms:
         kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))

@@ -56,7 +56,7 @@ class DistillationOptions:
     ``least_fidelity``: below it at the last stage the full ensemble is kept. ``growth``: of trees over any features;
     ``table_growth``: of tables over at most ``tables`` features, which are tried beside them where that is not 0.
     ``cycles``: how often at most each tree is grown anew beside all the others, where the fidelity is ``promising``
-    without.
+    but not yet ``fidelity`` without.
     """
 
     stages: tuple[int, ...] = (8, 16, 32)
@@ -80,6 +80,7 @@ RULES = replace(TABLES, stages=(4, 8, 16), fidelity=0.99, least_fidelity=0.0)
 """At most 16 tables and trees, whatever they keep."""
 COMPACT = DistillationOptions(
     stages=(8,),
+    fidelity=0.99,
     least_fidelity=0.0,
     passes=10,
     cycles=6,
@@ -121,9 +122,10 @@ def distill(
             if options.tables and len(student.trees) % _REFIT_EVERY == 0:
                 student.refit(_PASSES_IN_GROWTH)
         student.refit(options.passes)
-        if options.cycles and _fidelity(rows, student.log_odds) >= options.promising:
+        reached.append(student.fidelity())
+        if options.promising <= reached[-1] < options.fidelity and options.cycles:
             student.improve(on_tree)
-        reached.append(_fidelity(rows, student.log_odds))
+            reached[-1] = student.fidelity()
         if reached[-1] >= options.fidelity or _out_of_reach(reached, options):
             break
     return DistilledTrees((*kept, *student.trees), reached[-1])
@@ -170,14 +172,14 @@ class _Student:
                 self._refit_tree(number)
 
     def improve(self, on_tree: Callable[[int], None]) -> None:
-        """Replace trees in turn, each by one grown in full beside the others, as long as that lowers the divergence."""
+        """Replace trees in turn, each by one grown in full beside the others, until that is enough or helps no more."""
         divergence = self._divergence()
         for _ in range(self.options.cycles):
             before = divergence
             for number in range(len(self.trees)):
                 divergence = self._replaced(number, divergence)
                 on_tree(1)
-            if divergence > _WORTH_ANOTHER * before:
+            if divergence > _WORTH_ANOTHER * before or self.fidelity() >= self.options.fidelity:
                 break
         self.refit(self.options.passes)
 
@@ -192,6 +194,12 @@ class _Student:
             return now
         self.trees, self.nodes, self.log_odds = trees, nodes, log_odds
         return divergence
+
+    def fidelity(self) -> float:
+        """1 − KL(ensemble ‖ trees)/KL(ensemble ‖ base), over the held-out cells."""
+        held_out = self.rows.held_out_rows(HELD_OUT)
+        total = _divergence(self.rows, held_out, self.rows.log_odds)
+        return 1.0 - _divergence(self.rows, held_out, self.log_odds) / total if total > 0.0 else 1.0
 
     def _divergence(self) -> float:
         """KL(ensemble ‖ trees) over the rows that trees are grown on."""
@@ -226,13 +234,6 @@ class _Student:
         step = rounded(tree.leaf_value + change)
         move(self.log_odds, step - tree.leaf_value, node)
         self.trees[number] = replace(tree, leaf_value=step)
-
-
-def _fidelity(rows: BinnedRows, log_odds: FloatArray) -> float:
-    """1 − KL(ensemble ‖ distilled)/KL(ensemble ‖ base), over the held-out cells."""
-    held_out = rows.held_out_rows(HELD_OUT)
-    total = _divergence(rows, held_out, rows.log_odds)
-    return 1.0 - _divergence(rows, held_out, log_odds) / total if total > 0.0 else 1.0
 
 
 def _divergence(rows: BinnedRows, chosen: RowNumbers, log_odds: FloatArray) -> float:
