@@ -12,6 +12,7 @@ from mbct.data.memory import encode
 from mbct.model.masks import summed_steps
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
+from mbct.training.default import LEAST_RULES
 from mbct.training.distillation import COMPACT, HELD_OUT, RULES, TABLES, _out_of_reach, distill, make_distillation_set
 
 
@@ -80,6 +81,17 @@ def test_max_rules_caps_the_entries_of_every_size():
     for size in ("auto", "full"):
         calibrator = MBCTCalibrator("p", model_size=size, max_rules=128).fit(frame, "y")
         assert 2 <= calibrator.model_.n_rules <= 128
+
+
+def test_rows_that_stop_on_the_way_count_as_rules():
+    frame = biased_clicks(11, 20_000).frame
+    rng = np.random.default_rng(1)
+    for name in ("device", "night", "site", "age"):
+        frame[name] = frame[name].astype(object).where(rng.random(len(frame)) > 0.003, None)
+    compact = MBCTCalibrator("p", model_size="compact").fit(frame, "y").model_
+    assert compact.n_rules <= 256
+    assert compact.n_rules > sum(len(tree.leaves) for tree in compact.trees)
+    assert MBCTCalibrator("p", max_rules=LEAST_RULES).fit(frame, "y").model_.n_rules <= LEAST_RULES
 
 
 def test_trees_that_are_replaced_in_turn_say_more_of_the_ensemble(sizes):

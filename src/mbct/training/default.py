@@ -13,7 +13,7 @@ from mbct.model.provenance import FitTrace
 from mbct.model.rules import n_rules
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
-from mbct.training.binned_rows import duplicates_in
+from mbct.training.binned_rows import BinnedRows, duplicates_in
 from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
 from mbct.training.distillation import (
@@ -22,6 +22,7 @@ from mbct.training.distillation import (
     SMALLEST,
     TABLES,
     DistillationOptions,
+    DistilledTrees,
     distill,
     is_small,
     make_distillation_set,
@@ -38,8 +39,8 @@ RankPreservation = Literal["free", "within-bin", "preserve"]
 ModelSize = Literal["auto", "rules", "compact", "full"]
 
 
-LEAST_RULES = 64
-"""Smallest ``max_rules``: two leaves for each of 32 tables."""
+LEAST_RULES = 96
+"""Smallest ``max_rules``: two leaves, and rows that reach neither, for each of 32 tables."""
 _MOST_OFFSET_GROUPS = 64
 """Leaves of an offset that stays beside tables."""
 _TABLE_LEAVES = 4
@@ -184,16 +185,33 @@ def distill_ensemble(
     enough = min(max(enough, _ENOUGH_CELLS), _MOST_CELLS, _MOST_COPIES * len(cells))
     rows = make_distillation_set(cells, ordered, features, total_step, _MOST_CELLS, enough)
     for options in forms:
-        kept = strongest(model.offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
-        options = replace(options, stages=tuple(stage - len(kept) for stage in options.stages))
-        found = distill(rows, options, advance, kept)
-        trees = tuple(with_sums(cells, found.trees))
-        smaller = counted(trees)
+        found = _within_rules(cells, rows, options, advance, model.offsets)
+        smaller = counted(found.trees)
         if found.fidelity >= options.least_fidelity:
             form = f"{smaller} keep {found.fidelity:.0%} of the correction of {whole}"
-            return ShippedTrees(trees, found.fidelity, form)
+            return ShippedTrees(found.trees, found.fidelity, form)
     form = f"{whole}, the full ensemble: {smaller} would keep {found.fidelity:.0%} of its correction"
     return ShippedTrees(model.trees, 1.0, form)
+
+
+def _within_rules(
+    cells: Cells,
+    rows: BinnedRows,
+    options: DistillationOptions,
+    advance: Callable[[int], None],
+    offsets: Sequence[CalibrationTree],
+) -> DistilledTrees:
+    """Distilled trees with the sums of the cells; of fewer leaves where rows that stop at inner nodes add rules."""
+    while True:
+        kept = strongest(offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
+        stages = tuple(stage - len(kept) for stage in options.stages)
+        found = distill(rows, replace(options, stages=stages), advance, kept)
+        trees = tuple(with_sums(cells, found.trees))
+        excess = sum(map(n_rules, trees)) - options.most_rules
+        if excess <= 0:
+            return replace(found, trees=trees)
+        most = max(len(tree.leaves) for tree in trees) - -(-excess // len(trees))
+        options = options.with_most_leaves(max(most, 2))
 
 
 def counted(trees: Sequence[CalibrationTree]) -> str:
@@ -233,7 +251,10 @@ def _within(
     growth = options.growth._replace(max_leaves=min(options.growth.max_leaves, leaves, most))
     table_growth = options.table_growth._replace(max_leaves=min(_TABLE_LEAVES * leaves, most))
     least = options.least_fidelity if allowed or options is not TABLES else 0.0
-    return replace(options, stages=stages, growth=growth, table_growth=table_growth, least_fidelity=least)
+    most_rules = min(options.most_rules, most_rules or options.most_rules)
+    return replace(
+        options, stages=stages, growth=growth, table_growth=table_growth, least_fidelity=least, most_rules=most_rules
+    )
 
 
 def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:

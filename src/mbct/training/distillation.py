@@ -9,6 +9,7 @@ it there and miss it elsewhere; synthetic rows that mix the values of two real o
 compression: Buciluă, Caruana and Niculescu-Mizil, 2006).
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import summed_steps
+from mbct.model.rules import n_rules
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
@@ -56,7 +58,7 @@ class DistillationOptions:
     ``least_fidelity``: below it at the last stage the full ensemble is kept. ``growth``: of trees over any features;
     ``table_growth``: of tables over at most ``tables`` features, which are tried beside them where that is not 0.
     ``cycles``: how often at most each tree is grown anew beside all the others, where the fidelity is ``promising``
-    but not yet ``fidelity`` without.
+    but not yet ``fidelity`` without. ``most_rules``: of all trees together.
     """
 
     stages: tuple[int, ...] = (8, 16, 32)
@@ -69,6 +71,14 @@ class DistillationOptions:
     growth: TreeOptions = DISTILLED_GROWTH
     table_growth: TreeOptions = TABLE_GROWTH
     tables: int = 3
+    most_rules: int = sys.maxsize
+
+    def with_most_leaves(self, most: int) -> "DistillationOptions":
+        """The same with no more leaves a tree or table than ``most``."""
+        growth, table_growth = (
+            each._replace(max_leaves=min(each.max_leaves, most)) for each in (self.growth, self.table_growth)
+        )
+        return replace(self, growth=growth, table_growth=table_growth)
 
 
 TABLES = DistillationOptions()
@@ -87,6 +97,7 @@ COMPACT = DistillationOptions(
     ridge=0.2,
     growth=DISTILLED_GROWTH._replace(max_leaves=32, parent_shrinkage=0.2, min_curvature=1.0),
     tables=0,
+    most_rules=256,
 )
 """At most 8 trees of 32 leaves, 256 rules: for people to read and a cache to hold."""
 SMALLEST = replace(COMPACT, least_fidelity=0.97, promising=0.9)
@@ -94,8 +105,8 @@ SMALLEST = replace(COMPACT, least_fidelity=0.97, promising=0.9)
 
 
 def is_small(trees: Sequence[CalibrationTree], most: int) -> bool:
-    """Whether there are at most so many trees, with no more leaves than so many compact ones."""
-    return len(trees) <= most and sum(len(tree.leaves) for tree in trees) <= most * COMPACT.growth.max_leaves
+    """Whether there are at most so many trees, with no more rules than so many compact ones."""
+    return len(trees) <= most and sum(map(n_rules, trees)) <= most * COMPACT.growth.max_leaves
 
 
 @dataclass(frozen=True)
