@@ -17,15 +17,13 @@ _shown: ContextVar[bool] = ContextVar("_shown", default=False)
 
 TYPICAL_ROUNDS = 300
 """Rounds of boosting that a fit takes, more or less."""
-NEARLY_DONE = 0.9
-"""A bar whose length is only guessed stays below this share until the work is done."""
 
 
 @contextmanager
 def progress(
     description: str, total: int | None = None, *, about: int | None = None, show: bool | None = None
 ) -> Iterator[Advance]:
-    """Yield a function that advances the bar; ``about`` is a guess of ``total``, which then grows as it is reached.
+    """Yield a function that advances the bar; ``about`` is a guess of ``total``, which grows with what is done.
 
     The bar needs rich (extra ``cli``) and a terminal on standard error; ``show`` forces it on or off.
     """
@@ -47,13 +45,22 @@ def progress(
         def advance(steps: int) -> None:
             bar.advance(task, steps)
             if total is None and about is not None:
-                bar.update(task, total=max(about, bar.tasks[task].completed / NEARLY_DONE))
+                bar.update(task, total=guessed_total(bar.tasks[task].completed, about))
 
         token = _shown.set(True)
         try:
             yield advance
         finally:
             _shown.reset(token)
+
+
+def guessed_total(done: float, about: float) -> float:
+    """Length of a bar whose end is not known: every step moves it on, and none fills it.
+
+    >>> [round(100 * done / guessed_total(done, 300)) for done in (0, 150, 300, 900, 3000)]
+    [0, 43, 67, 92, 99]
+    """
+    return done + about**2 / (about + done)
 
 
 def track(items: Sequence[Item], description: str) -> Iterator[Item]:
