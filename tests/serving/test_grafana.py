@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -82,3 +84,20 @@ def test_panels_do_not_overlap():
         assert not cells & taken
         assert place["x"] + place["w"] <= 24
         taken |= cells
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed: apt-get install prometheus")
+def test_a_prometheus_answers_every_query(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "scripts"))
+    import draw_dashboard
+
+    try:
+        n_steps = 60
+        with draw_dashboard.prometheus(n_steps, 100) as address:
+            silent = [title for title, query in QUERIES if not draw_dashboard.answer(address, query, n_steps)]
+            draw_dashboard.draw(address, n_steps, tmp_path / "dashboard.png")
+    finally:
+        del sys.modules["draw_dashboard"]
+    assert silent == []
+    assert (tmp_path / "dashboard.png").stat().st_size > 50_000
