@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mbct.errors import ModelFileError
@@ -110,6 +110,7 @@ def test_renaming_the_values_keeps_their_codes():
 
 
 @given(st.lists(st.text(), unique=True), st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True))
+@example(values=[], edges=[-1e308, 1e308])
 def test_json_round_trip_is_exact(values, edges):
     bins = FeatureBins((NumberBins("p", tuple(sorted(edges))), CategoryBins("c", tuple(values), "string")))
     text = json.dumps(bins.to_list())
