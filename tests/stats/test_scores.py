@@ -8,7 +8,14 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from mbct.stats.divisions import atoms_by_prediction, pooled_blocks
-from mbct.stats.scores import brier_decomposition, brier_of_rows, entropy, log_loss_of_rows, normalised_entropy_of_rows
+from mbct.stats.scores import (
+    brier_decomposition,
+    brier_of_rows,
+    entropy,
+    isotonic_rates,
+    log_loss_of_rows,
+    normalised_entropy_of_rows,
+)
 
 
 def _sample(n=500, seed=0):
@@ -35,7 +42,8 @@ def test_decomposition_is_that_of_scikit_learns_isotonic_fit_and_adds_up(seed):
     p, y, w = _sample(seed=seed)
     fit = IsotonicRegression().fit_transform(p, y, sample_weight=w)
     rate = np.average(y, weights=w)
-    parts = brier_decomposition(atoms_by_prediction(p, y, w))
+    atoms = atoms_by_prediction(p, y, w)
+    parts = brier_decomposition(atoms, isotonic_rates(atoms))
     assert parts.miscalibration == pytest.approx(brier_of_rows(p, y, w) - brier_of_rows(fit, y, w), abs=1e-12)
     assert parts.discrimination == pytest.approx(
         brier_of_rows(np.full(len(p), rate), y, w) - brier_of_rows(fit, y, w), abs=1e-12

@@ -60,18 +60,20 @@ def paired_estimates(
     """
     keys = (before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob)
     order = np.lexsort(keys)
-    rows = before.take(order), after.take(order)
+    by_after = np.argsort(after.y_prob[order], kind="stable")
+    rows = before.by_prediction(order), after.by_prediction(order[by_after])
     known = _values(*rows, statistics)
     times = n_resamples(len(before))
     block = np.arange(len(order)) if blocks is None else blocks[order]
+    block_of = block, block[by_after]
     n_blocks = int(block.max()) + 1
 
     with progress("resampling", times) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def replicate(number: int) -> FloatArray:
             rng = np.random.default_rng([seed, number])
-            drawn = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)[block]
-            old, new = (each.with_weight(each.weight * drawn) for each in rows)
+            drawn = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
+            old, new = (each.with_weight(each.weight * drawn[of]) for each, of in zip(rows, block_of, strict=True))
             found = _values(old, new, statistics)
             advance(1)
             return found

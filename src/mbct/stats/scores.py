@@ -61,14 +61,13 @@ class Decomposition:
     uncertainty: float
 
 
-def brier_decomposition(atoms: Bins) -> Decomposition:
+def brier_decomposition(atoms: Bins, fit: FloatArray) -> Decomposition:
     """Parts of the Brier score by isotonic recalibration (Dimitriadis, Gneiting & Jordan 2021), without bins.
 
-    With q the isotonic fit of y on p and r the label rate: miscalibration = S(p) − S(q), discrimination = S(r) − S(q),
-    uncertainty = S(r) = r(1 − r).
+    With q the isotonic ``fit`` of y on p (:func:`isotonic_rates`) and r the label rate: miscalibration = S(p) − S(q),
+    discrimination = S(r) − S(q), uncertainty = S(r) = r(1 − r).
     """
     total = float(atoms.count.sum())
-    fit = isotonic_rates(atoms)
     prediction = atoms.pred / atoms.count
     rate = float(atoms.label.sum()) / total
     # y² = y, so a score at constant c is c² − 2·c·rate + rate within each atom; the last term cancels.
@@ -84,14 +83,14 @@ def isotonic_rates(atoms: Bins) -> FloatArray:
     return np.repeat(label / size, np.diff(np.append(start, len(atoms))))
 
 
-def log_loss_decomposition(atoms: Bins) -> Decomposition:
+def log_loss_decomposition(atoms: Bins, fit: FloatArray) -> Decomposition:
     """Parts of the log loss by isotonic recalibration; predictions are kept 2.2e-16 from 0 and 1.
 
-    >>> log_loss_decomposition(Bins(np.array([2.0, 2.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))).uncertainty
+    >>> atoms = Bins(np.array([2.0, 2.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))
+    >>> log_loss_decomposition(atoms, isotonic_rates(atoms)).uncertainty
     0.5623351446188083
     """
     rate = float(atoms.label.sum() / atoms.count.sum())
-    fit = isotonic_rates(atoms)
     # A rate of 0 or 1 costs nothing in the atoms it comes from.
     recalibrated = -np.sum(xlogy(atoms.label, fit) + xlogy(atoms.count - atoms.label, 1.0 - fit)) / atoms.count.sum()
     loss = float(np.sum(atoms.count * log_losses(atoms.pred / atoms.count, atoms.label / atoms.count)))

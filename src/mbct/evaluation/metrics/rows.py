@@ -12,7 +12,13 @@ from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.metrics.calibration_curve import curve_distances
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
-from mbct.stats.scores import Decomposition, brier_decomposition, log_loss_decomposition, log_loss_of_rows
+from mbct.stats.scores import (
+    Decomposition,
+    brier_decomposition,
+    isotonic_rates,
+    log_loss_decomposition,
+    log_loss_of_rows,
+)
 from mbct.training.blocks import BlockNumbers
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 
@@ -55,14 +61,19 @@ class Rows:
         return log_loss_of_rows(self.y_prob, self.y_true, self.weight)
 
     @cached_property
+    def isotonic(self) -> FloatArray:
+        """Isotonic fit of the label on the prediction, at each atom."""
+        return isotonic_rates(self.atoms)
+
+    @cached_property
     def decomposition(self) -> Decomposition:
         """Parts of the Brier score."""
-        return brier_decomposition(self.atoms)
+        return brier_decomposition(self.atoms, self.isotonic)
 
     @cached_property
     def log_loss_parts(self) -> Decomposition:
         """Parts of the log loss."""
-        return log_loss_decomposition(self.atoms)
+        return log_loss_decomposition(self.atoms, self.isotonic)
 
     @cached_property
     def curve_distances(self) -> tuple[float, float, float]:
@@ -87,7 +98,11 @@ class Rows:
     def in_one_order(self) -> "OrderedRows":
         """The same rows by prediction, weight, groups and label, whatever their order was."""
         blocks = () if self.blocks is None else (self.blocks,)
-        rows = self.take(np.lexsort((self.y_true, *blocks, *self.groups, self.weight, self.y_prob)))
+        return self.by_prediction(np.lexsort((self.y_true, *blocks, *self.groups, self.weight, self.y_prob)))
+
+    def by_prediction(self, order: npt.NDArray[np.intp]) -> "OrderedRows":
+        """The same rows in an ``order`` in which their predictions ascend."""
+        rows = self.take(order)
         return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks)
 
     def with_weight(self, weight: FloatArray) -> Self:
