@@ -26,7 +26,7 @@ from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, distill, make_distillation_set
+from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill, make_distillation_set
 from mbct.training.gradients import newton_sums, terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits
@@ -87,7 +87,7 @@ def forms(grown: GrownModel) -> Iterator[tuple[str, Trees]]:
     rows = make_distillation_set(cells, grown.ordered, grown.usable, total_step, 400_000, 400_000)
     for name, options in IDEAS.items():
         for stage in STAGES:
-            trees = distill(rows, replace(options, stages=(stage,))).trees
+            trees = distill(rows, replace(options, stages=(Stage(stage, 0.0),))).trees
             yield name, trees
     yield "16 tables and trees, fitted again on labels", refitted(trees, cells)
     yield f"16 tables and trees, {JOINED} values each", joined(trees, cells)

@@ -66,7 +66,7 @@ class MBCTCalibrator(MBCTParameters):
     min_category_rows : float or None, default=None
         Rows below which values of a category share one code.
     model_size : {"auto", "rules", "compact", "full"}, default="auto"
-        "full" keeps the whole ensemble; "auto" distills it into at most 256 rules, or else 32 tables and trees, where
+        "full" keeps the whole ensemble; "auto" distills it into at most 256 rules, or else 48 tables and trees, where
         these keep its correction ("fast" skips that); "rules" into at most 16 tables and trees and "compact" into at
         most 8 trees with 256 rules, whatever they keep; not for preset "paper".
     max_rules : int or None, default=None

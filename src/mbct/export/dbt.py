@@ -32,7 +32,7 @@ def to_dbt(
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", package):
         raise ParameterError(f"package={package!r} must be small letters, digits and _, as in 'click_calibration'")
     found = dialect_of(dialect)
-    tables_name = [f"{_MARK}{package}"] if dialect in _WITH_TABLES and worth_joining(model) else None
+    tables_name = [f"{_MARK}{package}"] if dialect in _WITH_TABLES and worth_joining(model, found) else None
     query, creates = query_and_tables(
         model, found, f"{_MARK}relation", tables_name, output=output, columns=columns, interval=interval
     )

@@ -23,6 +23,7 @@ from mbct.training.distillation import (
     TABLES,
     DistillationOptions,
     DistilledTrees,
+    Stage,
     distill,
     is_small,
     make_distillation_set,
@@ -39,8 +40,14 @@ RankPreservation = Literal["free", "within-bin", "preserve"]
 ModelSize = Literal["auto", "rules", "compact", "full"]
 
 
-LEAST_RULES = 96
-"""Smallest ``max_rules``: two leaves, and rows that reach neither, for each of 32 tables."""
+LEAST_RULES = 64
+"""Smallest ``max_rules``."""
+_FEW_TREES = 32
+"""An ensemble of no more trees, all of them small, needs no smaller form."""
+_SHARED_LEAVES = 8
+"""Trees of the first stage, so many times, could have as many leaves together as the ensemble."""
+_LEAST_OF_TREE = 3
+"""Rules of the smallest tree: two leaves, and rows that reach neither."""
 _MOST_OFFSET_GROUPS = 64
 """Leaves of an offset that stays beside tables."""
 _TABLE_LEAVES = 4
@@ -187,7 +194,7 @@ def distill_ensemble(
     for options in forms:
         found = _within_rules(cells, rows, options, advance, model.offsets)
         smaller = counted(found.trees)
-        if found.fidelity >= options.least_fidelity:
+        if found.is_enough:
             form = f"{smaller} keep {found.fidelity:.0%} of the correction of {whole}"
             return ShippedTrees(found.trees, found.fidelity, form)
     form = f"{whole}, the full ensemble: {smaller} would keep {found.fidelity:.0%} of its correction"
@@ -203,15 +210,14 @@ def _within_rules(
 ) -> DistilledTrees:
     """Distilled trees with the sums of the cells; of fewer leaves where rows that stop at inner nodes add rules."""
     while True:
-        kept = strongest(offsets, options.stages[0] // 2, min(options.growth.max_leaves, _MOST_OFFSET_GROUPS))
-        stages = tuple(stage - len(kept) for stage in options.stages)
-        found = distill(rows, replace(options, stages=stages), advance, kept)
+        most = min(options.growth.max_leaves, _MOST_OFFSET_GROUPS)
+        found = distill(rows, options, advance, strongest(offsets, options.stages[0].n_trees // 2, most))
         trees = tuple(with_sums(cells, found.trees))
         excess = sum(map(n_rules, trees)) - options.most_rules
         if excess <= 0:
             return replace(found, trees=trees)
-        most = max(len(tree.leaves) for tree in trees) - -(-excess // len(trees))
-        options = options.with_most_leaves(max(most, 2))
+        fewer = max(len(tree.leaves) for tree in trees) - -(-excess // len(trees))
+        options = options.with_most_leaves(max(fewer, 2))
 
 
 def counted(trees: Sequence[CalibrationTree]) -> str:
@@ -225,36 +231,29 @@ def _forms(model: CrossFittedModel, constraints: Constraints, spare_trees: int) 
     allowed = most_rules is None or sum(map(n_rules, model.trees)) <= most_rules
     if not model.trees or (size == "full" and allowed):
         return []
-    small = COMPACT if size == "compact" else TABLES
-    if allowed and is_small(model.trees, small.stages[-1] - spare_trees):
+    few = COMPACT.stages[-1].n_trees if size == "compact" else _FEW_TREES
+    if allowed and is_small(model.trees, few - spare_trees):
         return []
     forms = {"auto": [SMALLEST, TABLES], "rules": [RULES], "compact": [COMPACT], "full": [TABLES]}[size]
-    return [_within(each, model.trees, spare_trees, most_rules, allowed=allowed) for each in forms]
+    *others, last = (_within(each, model.trees, spare_trees, most_rules) for each in forms)
+    return [*others, last if allowed else last.whatever_it_keeps()]
 
 
 def _within(
-    options: DistillationOptions,
-    trees: Sequence[CalibrationTree],
-    spare_trees: int,
-    most_rules: int | None,
-    *,
-    allowed: bool,
+    options: DistillationOptions, trees: Sequence[CalibrationTree], spare_trees: int, most_rules: int | None
 ) -> DistillationOptions:
-    """A form with ``spare_trees`` left free, half the ensemble's trees and leaves, and no more rules than asked for.
-
-    ``allowed``: the full ensemble may be shipped instead, where the form keeps too little.
-    """
-    fewer = [stage for stage in options.stages if 2 * stage <= len(trees)] or options.stages[:1]
-    stages = tuple(stage - spare_trees for stage in fewer)
-    leaves = max(sum(len(tree.leaves) for tree in trees) // (2 * stages[-1]), COMPACT.growth.max_leaves)
-    most = options.table_growth.max_leaves if most_rules is None else most_rules // stages[-1]
-    growth = options.growth._replace(max_leaves=min(options.growth.max_leaves, leaves, most))
-    table_growth = options.table_growth._replace(max_leaves=min(_TABLE_LEAVES * leaves, most))
-    least = options.least_fidelity if allowed or options is not TABLES else 0.0
+    """A form with ``spare_trees`` left free, at most half the ensemble's trees, and no more rules than asked for."""
     most_rules = min(options.most_rules, most_rules or options.most_rules)
-    return replace(
-        options, stages=stages, growth=growth, table_growth=table_growth, least_fidelity=least, most_rules=most_rules
+    fewer = [s for s in options.stages if 2 * s.n_trees <= len(trees) and _LEAST_OF_TREE * s.n_trees <= most_rules]
+    stages = [Stage(s.n_trees - spare_trees, s.fidelity) for s in fewer or options.stages[:1]]
+    total = sum(len(tree.leaves) for tree in trees)
+    leaves = max(total // (_SHARED_LEAVES * options.stages[0].n_trees), COMPACT.growth.max_leaves)
+    growth = options.growth._replace(max_leaves=min(options.growth.max_leaves, leaves))
+    table_growth = options.table_growth._replace(
+        max_leaves=min(options.table_growth.max_leaves, _TABLE_LEAVES * leaves)
     )
+    found = replace(options, stages=tuple(stages), growth=growth, table_growth=table_growth, most_rules=most_rules)
+    return found.with_most_leaves(max(most_rules // stages[-1].n_trees, 2))
 
 
 def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:

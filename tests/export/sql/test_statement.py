@@ -94,7 +94,7 @@ def test_what_an_engine_would_not_compile_is_refused_with_its_size_and_the_alter
     for form in ("expression", "view", "auto"):
         with pytest.raises(ParameterError, match=r"12,800 leaves of 400 trees as CASE .* model_size='rules'"):
             export_model(binary, "sql", form=form)
-    with pytest.raises(ParameterError, match=r"40\d joins, more than engines take"):
+    with pytest.raises(ParameterError, match=r"40\d joins, more than duckdb takes"):
         export_model(binary, "sql", form="tables")
     tables = table_model(1, "linear", n_groups=90)
     with pytest.raises(ParameterError, match=r"(?s)leaves of 16 trees as CASE .* use form='tables', which joins them"):

@@ -57,6 +57,7 @@ class Dialect:
     """Deepest nesting of CASE that the engine takes."""
     most_case_leaves: int = 10_000
     """Leaves of CASE expressions that the engine compiles in some seconds."""
+    most_joins: int = 120
     rows_table: tuple[str, ...] = ()
     """Statements that create a table of rows; none where the form "tables" was not tried."""
     array_table: tuple[str, ...] = ()

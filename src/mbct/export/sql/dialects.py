@@ -174,6 +174,7 @@ _ALL = (
     ),
     Dialect(
         name="sqlite",
+        most_joins=60,  # it joins 64 tables
         # A name in double quotes that is no column would silently become a string.
         quotes="`",
         # A table imported from CSV holds texts, of which a cast makes 0 where they are empty or no number.

@@ -47,7 +47,7 @@ def to_sql(
         raise ParameterError(f"form={form!r} must be one of {', '.join(FORMS)}")
     found = dialect_of(dialect)
     if form == "auto":
-        form = "tables" if found.rows_table and worth_joining(model) else "view"
+        form = "tables" if found.rows_table and worth_joining(model, found) else "view"
     if form == "tables" and not found.rows_table:
         tried = ", ".join(name for name, each in DIALECTS.items() if each.rows_table)
         raise ParameterError(f"form='tables' is for {tried}; for {found.name} use form='view'")
@@ -109,7 +109,7 @@ def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, *, joins_tables: 
     written = sum(n for n, is_table in zip(leaves, joined, strict=True) if not joins_tables or not is_table)
     if written <= dialect.most_case_leaves:
         return
-    if not joins_tables and dialect.rows_table and worth_joining(model):
+    if not joins_tables and dialect.rows_table and worth_joining(model, dialect):
         remedy = "use form='tables', which joins them"
     else:
         remedy = "fit with model_size='rules' (tables, which form='tables' joins) or model_size='compact' (256 rules)"

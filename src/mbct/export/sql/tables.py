@@ -24,11 +24,9 @@ from mbct.model.tables import MOST_FEATURES, table_steps
 
 _FROM_VALUES = 6
 """A category with fewer values is coded by a CASE; one with more is joined by value."""
-_MOST_JOINS = 60
-"""SQLite joins 64 tables at most."""
 _FEW_LEAVES = 16
 """Trees of no more leaves are CASE expressions."""
-_BITS, _MOST_WORDS = 52, 512
+_BITS, _MOST_WORDS = 50, 4096
 """Bits of a word and words of all masks. Word w counts 2·w + 1 times: no two bits have one number, all fit 63 bits."""
 _LARGEST_PLACES = 2_000_000
 """Entries of all arrays together that are written as text."""
@@ -160,10 +158,10 @@ def joined_tables(
     if masks.values:
         rows = [f"({key}, {dialect.double(value)})" for key, value in masks.values.items()]
         creates += dialect.create_rows(named("leaves"), ", ".join(map(dialect.identifier, ("key", "value"))), rows)
-    if len(joins) > _MOST_JOINS:
+    if len(joins) > dialect.most_joins:
         raise ParameterError(
-            f"this model needs {len(joins)} joins, more than engines take (at most {_MOST_JOINS}): fit with "
-            "model_size='rules' or model_size='compact'"
+            f"this model needs {len(joins)} joins, more than {dialect.name} takes (at most {dialect.most_joins}): fit "
+            "with model_size='rules' or model_size='compact'"
         )
     return JoinedTables(creates, joins, steps)
 
@@ -173,10 +171,10 @@ def joined_trees(model: CalibrationEnsemble) -> list[bool]:
     return [len(tree.leaves) > _FEW_LEAVES for tree in model.trees]
 
 
-def worth_joining(model: CalibrationEnsemble) -> bool:
-    """Whether there are trees to be joined, and no more than engines take."""
+def worth_joining(model: CalibrationEnsemble, dialect: Dialect) -> bool:
+    """Whether there are trees to be joined, and no more than the engine takes."""
     joined = joined_trees(model)
-    return any(joined) and sum(joined) + len(used_features(model)) <= _MOST_JOINS
+    return any(joined) and sum(joined) + len(used_features(model)) <= dialect.most_joins
 
 
 def _table_of_feature(found: dict[int, _FeatureTable], model: CalibrationEnsemble, feature: int) -> _FeatureTable:
