@@ -38,7 +38,7 @@ class Service:
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen([sys.executable, "-c", code], stdout=log, stderr=log, env=environment)
         try:
-            wait_until(lambda: self._answers(b"200" if ready else b""), 40, "the service")
+            wait_until(lambda: self._answers(b"200" if ready else b""), 120, "the service")  # kernels are compiled once
         except AssertionError as error:
             raise AssertionError(f"{error}; log: {self.log}") from error
         return self
