@@ -10,12 +10,14 @@ from mbct.calibrators.inputs import training_data
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.masks import summed_steps
+from mbct.model.rules import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.default import LEAST_RULES
+from mbct.training.default import LEAST_RULES, _within
 from mbct.training.distillation import (
     COMPACT,
     HELD_OUT,
+    LAST_RESORT,
     RULES,
     TABLES,
     Stage,
@@ -123,6 +125,13 @@ def test_what_cannot_be_reached_is_not_tried():
     assert _out_of_reach([0.58, 0.66], TABLES)
     assert not _out_of_reach([0.78, 0.85], TABLES)
     assert _out_of_reach([0.86, 0.85], TABLES)
+
+
+def test_less_is_kept_only_of_an_ensemble_that_is_too_large_to_ship(sizes):
+    trees = sizes["full"].model_.trees
+    few, many = (_within(TABLES, trees * times, 0, None).stages for times in (1, 10))
+    assert sum(map(n_rules, trees)) < 10_000 < 10 * sum(map(n_rules, trees))
+    assert many == (*few, LAST_RESORT)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from mbct.training.blocks import BlockOptions
 from mbct.training.cells import Cells
 from mbct.training.distillation import (
     COMPACT,
+    LAST_RESORT,
     RULES,
     SMALLEST,
     TABLES,
@@ -44,6 +45,8 @@ LEAST_RULES = 64
 """Smallest ``max_rules``."""
 _FEW_TREES = 32
 """An ensemble of no more trees, all of them small, needs no smaller form."""
+_MOST_TO_SHIP = 10_000
+"""Rules of an ensemble that can be shipped as it is: engines compile no more of them as SQL."""
 _SHARED_LEAVES = 8
 """Trees of the first stage, so many times, could have as many leaves together as the ensemble."""
 _LEAST_OF_TREE = 3
@@ -244,7 +247,9 @@ def _within(
 ) -> DistillationOptions:
     """A form with ``spare_trees`` left free, at most half the ensemble's trees, and no more rules than asked for."""
     most_rules = min(options.most_rules, most_rules or options.most_rules)
+    too_large = sum(map(n_rules, trees)) > _MOST_TO_SHIP
     fewer = [s for s in options.stages if 2 * s.n_trees <= len(trees) and _LEAST_OF_TREE * s.n_trees <= most_rules]
+    fewer = [s for s in fewer if too_large or s is not LAST_RESORT]
     stages = [Stage(s.n_trees - spare_trees, s.fidelity) for s in fewer or options.stages[:1]]
     total = sum(len(tree.leaves) for tree in trees)
     leaves = max(total // (_SHARED_LEAVES * options.stages[0].n_trees), COMPACT.growth.max_leaves)

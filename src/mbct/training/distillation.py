@@ -59,6 +59,10 @@ class Stage(NamedTuple):
     fidelity: float
 
 
+LAST_RESORT = Stage(48, 0.9)
+"""For ensembles that are too large to ship as they are."""
+
+
 @dataclass(frozen=True)
 class DistillationOptions:
     """``stages``: the first that keeps its share is taken; where none does, the full ensemble stays.
@@ -68,7 +72,7 @@ class DistillationOptions:
     where the fidelity is ``promising`` without but not yet ``enough``. ``most_rules``: of all trees together.
     """
 
-    stages: tuple[Stage, ...] = (Stage(8, 0.985), Stage(16, 0.985), Stage(32, 0.97), Stage(48, 0.9))
+    stages: tuple[Stage, ...] = (Stage(8, 0.985), Stage(16, 0.985), Stage(32, 0.97), LAST_RESORT)
     passes: int = 6
     cycles: int = 0
     promising: float = 0.0
