@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 
 from mbct.stats.logodds import sigmoid
-from mbct.training.evidence import SIGNIFICANT_TREES, Gain, gain_of_rows, scale_of
+from mbct.training.evidence import (
+    FEW_BLOCKS,
+    SELECTION,
+    SIGNIFICANT_TREES,
+    Gain,
+    Scale,
+    gain_of_rows,
+    scale_of,
+    significance,
+)
 
 
 def test_evidence_is_the_log_of_the_mean_likelihood_ratio():
@@ -76,6 +85,12 @@ def test_five_years_that_agree_by_chance_are_not_significant():
     scale = scale_by_years(*same, np.repeat(np.arange(5), len(label)))
     assert scale.z > 100.0
     assert scale.significance(5) < SIGNIFICANT_TREES
+
+
+def test_many_blocks_are_evaluated_by_their_own_spread():
+    certain = Scale(1.0, standard_error=0.2, expected_error=0.25)
+    assert certain.significance(FEW_BLOCKS) == significance(5.0, FEW_BLOCKS)
+    assert certain.significance(FEW_BLOCKS - 1) == 1.0 / 0.25 - SELECTION
 
 
 def test_the_expected_error_grows_with_the_shocks_where_the_correction_is_one_of_level():

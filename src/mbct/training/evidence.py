@@ -41,8 +41,10 @@ SIGNIFICANT_GAIN = 3.0
 Of 330 calibrated bases with shocks by day, in view of which it was chosen, the largest had 2.9; of real data with a
 bias the smallest had 3.4.
 """
+FEW_BLOCKS = 20
+"""Below so many blocks their sums may vary too little by chance, and the error that is to be expected counts too."""
 SELECTION = 1.5
-"""Standard errors by which choices made on the held-out blocks may lift a statistic of them."""
+"""Standard errors by which choices made on few held-out blocks may lift a statistic of them."""
 IDENTIFIES_TIME = 0.5
 """Mean total variation between stretches of time above which a feature identifies the time and is left out."""
 _NEWTON_STEPS = 12
@@ -117,14 +119,16 @@ def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Ga
 def significance(t: float, n_blocks: int) -> float:
     """What ``t`` standard errors, estimated from so many blocks, are worth in known ones.
 
-    Student's t as a normal deviate (Wallace's approximation), of what lies beyond the effect of ``SELECTION``.
+    Student's t as a normal deviate (Wallace's approximation); of few blocks only what lies beyond ``SELECTION``, as the
+    whole of it would ask for more than any correction can show.
 
-    >>> round(significance(4.0, 20), 2), round(significance(4.0, 1000), 2)
-    (3.79, 4.0)
+    >>> round(significance(4.0, 10), 2), round(significance(4.0, 20), 2), round(significance(4.0, 1000), 2)
+    (3.62, 3.36, 3.98)
     """
-    freedom, beyond = max(n_blocks - 1, 1), t - SELECTION
+    lifted = SELECTION if n_blocks < FEW_BLOCKS else 0.0
+    freedom, beyond = max(n_blocks - 1, 1), t - lifted
     size = (8.0 * freedom + 1.0) / (8.0 * freedom + 3.0) * np.sqrt(freedom * np.log1p(beyond * beyond / freedom))
-    return SELECTION + float(np.copysign(size, beyond))
+    return lifted + float(np.copysign(size, beyond))
 
 
 @dataclass(frozen=True)
@@ -145,9 +149,12 @@ class Scale:
         return self.value / self.standard_error if self.standard_error > 0.0 else 0.0
 
     def significance(self, n_blocks: int) -> float:
-        """The factor in the larger of the two errors, allowing for few blocks and for choices made on them."""
+        """The factor in standard errors; of few blocks in the larger of the two, allowing for choices made on them."""
+        found = significance(self.z, n_blocks)
+        if n_blocks >= FEW_BLOCKS:
+            return found
         expected = self.value / self.expected_error if self.expected_error > 0.0 else 0.0
-        return min(significance(self.z, n_blocks), expected - SELECTION)
+        return min(found, expected - SELECTION)
 
     @property
     def shrunk(self) -> float:
