@@ -13,7 +13,7 @@ from mbct.model.masks import summed_steps
 from mbct.model.rules import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.default import LEAST_RULES, _within
+from mbct.training.default import LEAST_RULES, Constraints, _forms, _within
 from mbct.training.distillation import (
     COMPACT,
     HELD_OUT,
@@ -132,6 +132,14 @@ def test_less_is_kept_only_of_an_ensemble_that_is_too_large_to_ship(sizes):
     few, many = (_within(TABLES, trees * times, 0, None).stages for times in (1, 10))
     assert sum(map(n_rules, trees)) < 10_000 < 10 * sum(map(n_rules, trees))
     assert many == (*few, LAST_RESORT)
+
+
+@pytest.mark.parametrize(("size", "most"), [("rules", 16), ("compact", 8)])
+def test_what_is_asked_for_is_taken_whatever_it_keeps(sizes, size, most):
+    few = replace(sizes["full"].model_, trees=sizes["full"].model_.trees[:20])
+    (form,) = _forms(few, Constraints(size), 0)
+    assert form.stages[-1].n_trees <= most
+    assert form.stages[-1].fidelity == 0.0
 
 
 @pytest.fixture(scope="module")

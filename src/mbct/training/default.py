@@ -234,12 +234,12 @@ def _forms(model: CrossFittedModel, constraints: Constraints, spare_trees: int) 
     allowed = most_rules is None or sum(map(n_rules, model.trees)) <= most_rules
     if not model.trees or (size == "full" and allowed):
         return []
-    few = COMPACT.stages[-1].n_trees if size == "compact" else _FEW_TREES
+    forms = {"auto": [SMALLEST, TABLES], "rules": [RULES], "compact": [COMPACT], "full": [TABLES]}[size]
+    few = min(forms[-1].stages[-1].n_trees, _FEW_TREES)
     if allowed and is_small(model.trees, few - spare_trees):
         return []
-    forms = {"auto": [SMALLEST, TABLES], "rules": [RULES], "compact": [COMPACT], "full": [TABLES]}[size]
     *others, last = (_within(each, model.trees, spare_trees, most_rules) for each in forms)
-    return [*others, last if allowed else last.whatever_it_keeps()]
+    return [*others, last if allowed and forms[-1] is TABLES else last.whatever_it_keeps()]
 
 
 def _within(
