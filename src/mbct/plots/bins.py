@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
-from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.views import DEFAULT_NUMBERS, BinsCurve, compute_bins_curves
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, tidy
+from mbct.plots.display import PredictionsDisplay, colours_of
+from mbct.plots.style import MARKERS, axes_for, tidy
 
 _TITLES = {"ece": "ECE", "debiased_ece": "debiased ECE", "mvce": "MVCE (closed form)"}
 
 
-class BinsDisplay:
+class BinsDisplay(PredictionsDisplay):
     """A line a prediction: the metric for each number of bins.
 
     Parameters
     ----------
-    curves, colours : sequence of BinsCurve, and of str, default=PALETTE
+    curves, colours : sequence of BinsCurve, and of str or None, default=None
         Computed results, one a prediction, and their colours, used in turn.
 
     Attributes
@@ -24,9 +24,9 @@ class BinsDisplay:
         What was drawn on, after :meth:`plot`.
     """
 
-    def __init__(self, curves: Sequence[BinsCurve], *, colours: Sequence[str] = PALETTE):
+    def __init__(self, curves: Sequence[BinsCurve], *, colours: Sequence[str] | None = None):
         self.curves = tuple(curves)
-        self.colours = tuple(colours)
+        self.colours = colours_of([curve.name for curve in self.curves], colours)
 
     @classmethod
     def from_predictions(
@@ -50,50 +50,15 @@ class BinsDisplay:
         n_bins : sequence of int, default=(5, 10, 15, 20, 32, 50, 75, 100, 150, 200)
             Numbers of bins.
         """
-        return cls(compute_bins_curves(y_true, y_prob, metric=metric, n_bins=n_bins, sample_weight=sample_weight)).plot(
-            ax
-        )
-
-    @classmethod
-    def from_estimator(
-        cls,
-        calibrator: Any,
-        X: Any,
-        y: Any,
-        *,
-        metric: str = "ece",
-        n_bins: Sequence[int] = DEFAULT_NUMBERS,
-        sample_weight: Any = None,
-        y_prob: Any = None,
-        ax: Any = None,
-    ) -> Self:
-        """Compute and draw the metric before and after a fitted calibrator.
-
-        Parameters
-        ----------
-        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
-            A fitted calibrator and labelled rows.
-        metric, n_bins, ax : as in :meth:`from_predictions`
-            What to compute and where to draw.
-        """
-        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        named = {"before": rows.before, "after": rows.after}
-        curves = compute_bins_curves(rows.y_true, named, metric=metric, n_bins=n_bins, sample_weight=rows.weight)
-        return cls(curves, colours=(BEFORE, AFTER)).plot(ax)
+        curves = compute_bins_curves(y_true, y_prob, metric=metric, n_bins=n_bins, sample_weight=sample_weight)
+        return cls(curves).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``; None makes a new figure."""
         ax = axes_for(ax, 6.0, 3.8)
-        for i, curve in enumerate(self.curves):
-            ax.plot(
-                curve.n_bins,
-                curve.value,
-                color=self.colours[i % len(self.colours)],
-                marker=MARKERS[i % len(MARKERS)],
-                markersize=5,
-                linewidth=1.8,
-                label=curve.name or None,
-            )
+        for i, (curve, colour) in enumerate(zip(self.curves, self.colours, strict=True)):
+            style = {"color": colour, "marker": MARKERS[i % len(MARKERS)], "markersize": 5, "linewidth": 1.8}
+            ax.plot(curve.n_bins, curve.value, label=curve.name or None, **style)
         ax.set(xlabel="number of bins", ylabel=_TITLES[self.curves[0].metric])
         ax.set_ylim(bottom=0)
         tidy(ax)

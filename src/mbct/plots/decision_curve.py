@@ -1,19 +1,19 @@
 """The decision curve: net benefit of acting on predictions, over the threshold from which on one acts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
-from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.decision_curve import DecisionCurve, compute_decision_curve
-from mbct.plots.style import AFTER, BEFORE, NEUTRAL, PALETTE, axes_for, tidy
+from mbct.plots.display import PredictionsDisplay, by_name, colours_of
+from mbct.plots.style import NEUTRAL, axes_for, tidy
 
 
-class DecisionCurveDisplay:
+class DecisionCurveDisplay(PredictionsDisplay):
     """A line a prediction, beside acting on all rows (dashed) and on none (0): higher is better (Vickers & Elkin 2006).
 
     Parameters
     ----------
-    curves, colours : sequence of DecisionCurve, and of str, default=PALETTE
+    curves, colours : sequence of DecisionCurve, and of str or None, default=None
         Computed results, one a prediction, and their colours, used in turn.
 
     Attributes
@@ -22,9 +22,9 @@ class DecisionCurveDisplay:
         What was drawn on, after :meth:`plot`.
     """
 
-    def __init__(self, curves: Sequence[DecisionCurve], *, colours: Sequence[str] = PALETTE):
+    def __init__(self, curves: Sequence[DecisionCurve], *, colours: Sequence[str] | None = None):
         self.curves = tuple(curves)
-        self.colours = tuple(colours)
+        self.colours = colours_of([curve.name for curve in self.curves], colours)
 
     @classmethod
     def from_predictions(
@@ -39,40 +39,13 @@ class DecisionCurveDisplay:
         thresholds : array or None, default=None
             Probabilities below 1 from which on one acts; None takes 100 up to the 99th percentile of the predictions.
         """
-        named = y_prob if isinstance(y_prob, Mapping) else {"predictions": y_prob}
         curves = [
-            compute_decision_curve(y_true, p, name=str(name), thresholds=thresholds, sample_weight=sample_weight)
-            for name, p in named.items()
+            compute_decision_curve(
+                y_true, p, name=str(name) or "predictions", thresholds=thresholds, sample_weight=sample_weight
+            )
+            for name, p in by_name(y_prob).items()
         ]
         return cls(curves).plot(ax)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        calibrator: Any,
-        X: Any,
-        y: Any,
-        *,
-        thresholds: Any = None,
-        sample_weight: Any = None,
-        y_prob: Any = None,
-        ax: Any = None,
-    ) -> Self:
-        """Compute and draw the curve before and after a fitted calibrator.
-
-        Parameters
-        ----------
-        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
-            A fitted calibrator and labelled rows.
-        thresholds, ax : as in :meth:`from_predictions`
-            Where to compute and to draw.
-        """
-        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        curves = [
-            compute_decision_curve(rows.y_true, p, name=name, thresholds=thresholds, sample_weight=rows.weight)
-            for name, p in (("before", rows.before), ("after", rows.after))
-        ]
-        return cls(curves, colours=(BEFORE, AFTER)).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax``, or a new figure if it is None."""
@@ -82,8 +55,7 @@ class DecisionCurveDisplay:
         ax.plot(
             first.threshold, first.act_on_all, color=NEUTRAL, linewidth=1.2, linestyle=(0, (4, 3)), label="all rows"
         )
-        for i, curve in enumerate(self.curves):
-            colour = self.colours[i % len(self.colours)]
+        for curve, colour in zip(self.curves, self.colours, strict=True):
             ax.plot(curve.threshold, curve.net_benefit, color=colour, linewidth=1.8, label=curve.name)
         highest = max(float(curve.net_benefit.max()) for curve in self.curves)
         ax.set(xlabel="threshold", ylabel="net benefit", ylim=(-0.15 * highest, 1.08 * highest))

@@ -6,15 +6,15 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, compute_field_bias
 from mbct.evaluation.diagnostics.subgroups import ratio_limits
-from mbct.plots.style import AFTER, BEFORE, MARKERS, PALETTE, axes_for, ratio_axis, tidy
+from mbct.plots.display import PredictionsDisplay, by_name, colours_of
+from mbct.plots.style import MARKERS, axes_for, ratio_axis, tidy
 
 _LINE_HEIGHT = 0.3
 
 
-class FieldBiasDisplay:
+class FieldBiasDisplay(PredictionsDisplay):
     """Predicted over observed positives of each segment of one field, sorted; 1 is right.
 
     A filled mark is a bias beyond chance after the correction for the number of segments.
@@ -23,7 +23,7 @@ class FieldBiasDisplay:
     ----------
     fields : sequence of FieldBias
         Computed result of one field for each prediction.
-    names, colours : sequence of str, default=("",) and PALETTE
+    names, colours : sequence of str, default=("",), and sequence of str or None, default=None
         Name and colour of each prediction; colours are used in turn.
 
     Attributes
@@ -32,12 +32,16 @@ class FieldBiasDisplay:
         What was drawn on, after :meth:`plot`.
     """
 
-    def __init__(self, fields: Sequence[FieldBias], *, names: Sequence[str] = ("",), colours: Sequence[str] = PALETTE):
+    _by_columns = True
+
+    def __init__(
+        self, fields: Sequence[FieldBias], *, names: Sequence[str] = ("",), colours: Sequence[str] | None = None
+    ):
         if len(fields) != len(names):
             raise ParameterError(f"{len(fields)} results need as many names, got {len(names)}")
         self.fields = tuple(fields)
         self.names = tuple(names)
-        self.colours = tuple(colours)
+        self.colours = colours_of(self.names, colours)
 
     @classmethod
     def from_predictions(
@@ -52,14 +56,14 @@ class FieldBiasDisplay:
         sample_weight: Any = None,
         ax: Any = None,
     ) -> Self:
-        """Compute and draw the biases of one prediction.
+        """Compute and draw the biases of one prediction or several.
 
         Parameters
         ----------
         y_true, y_prob, sample_weight, ax : as in :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
-            Labels, one prediction, weights, and where to draw.
+            Labels, predictions (by name, if there are several), weights, and where to draw.
         by : frame, mapping or array
-            Columns of segments; of several, that of the largest Field-ECE is drawn.
+            Columns of segments; of several, that of the first prediction's largest Field-ECE is drawn.
         max_values : int, default=20
             Values of a column that are segments of their own, largest first; the rest share one.
         confidence : float, default=0.95
@@ -68,42 +72,11 @@ class FieldBiasDisplay:
             Correction of the p-values for the number of segments.
         """
         options: Any = {"max_values": max_values, "confidence": confidence, "correction": correction}
-        return cls(compute_field_bias(y_true, y_prob, by, sample_weight=sample_weight, **options)[:1]).plot(ax)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        calibrator: Any,
-        X: Any,
-        y: Any,
-        *,
-        by: str | None = None,
-        max_values: int = 20,
-        confidence: float = 0.95,
-        correction: str = "holm",
-        sample_weight: Any = None,
-        y_prob: Any = None,
-        ax: Any = None,
-    ) -> Self:
-        """Compute and draw the biases before and after a fitted calibrator.
-
-        Parameters
-        ----------
-        calibrator, X, y, sample_weight, y_prob : as in :meth:`mbct.plots.ReliabilityDisplay.from_estimator`
-            A fitted calibrator and labelled rows.
-        by : str or None, default=None
-            Column of ``X``; None takes that of the largest Field-ECE before.
-        max_values, confidence, correction, ax : as in :meth:`from_predictions`
-            How to compute and where to draw.
-        """
-        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        options: Any = {"max_values": max_values, "confidence": confidence, "correction": correction}
-        before, after = (
-            compute_field_bias(rows.y_true, column, rows.fields(by), sample_weight=rows.weight, **options)
-            for column in (rows.before, rows.after)
-        )
-        same = next(each for each in after if each.field == before[0].field)
-        return cls((before[0], same), names=("before", "after"), colours=(BEFORE, AFTER)).plot(ax)
+        named = by_name(y_prob)
+        found = [compute_field_bias(y_true, p, by, sample_weight=sample_weight, **options) for p in named.values()]
+        field = found[0][0].field
+        same = [next(each for each in fields if each.field == field) for fields in found]
+        return cls(same, names=tuple(map(str, named))).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw on ``ax`` a line a segment, in the order of the first prediction's PCOC; None makes a new figure."""
@@ -112,9 +85,9 @@ class FieldBiasDisplay:
         every = [s for field in self.fields for s in field.segments]
         ratio_axis(ax, "x", *ratio_limits([end for s in every for end in (s.lower, s.ratio, s.upper)], widest=10.0))
         for i, (field, name) in enumerate(zip(self.fields, self.names, strict=True)):
-            by_name = {segment.segment: segment for segment in field.segments}
+            of_segment = {segment.segment: segment for segment in field.segments}
             shift = (i - (len(self.fields) - 1) / 2) * 0.28
-            self._draw(ax, [by_name[segment] for segment in order], shift, i, name)
+            self._draw(ax, [of_segment[segment] for segment in order], shift, i, name)
         ax.set_yticks(range(len(order)), order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.set_xlabel("predicted / observed positives (PCOC)   ← too low · too high →")
@@ -126,7 +99,7 @@ class FieldBiasDisplay:
         return self
 
     def _draw(self, ax: Any, segments: list[SegmentBias], shift: float, number: int, name: str) -> None:
-        colour = self.colours[number % len(self.colours)]
+        colour = self.colours[number]
         low, high = ax.get_xlim()
         at = np.arange(len(segments)) + shift
         ends = np.clip([(s.lower, s.upper) for s in segments], low, high)

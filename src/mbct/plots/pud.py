@@ -15,6 +15,7 @@ from mbct.evaluation.diagnostics.subgroups import (
     ratio_limits,
 )
 from mbct.evaluation.metrics.rows import read_one_column
+from mbct.plots.display import by_name, colours_of
 from mbct.plots.style import BEFORE, PALETTE, axes_for, ratio_axis, tidy
 
 DEFAULT_BINS = 10
@@ -36,7 +37,7 @@ class PUDDisplay:
 
     def __init__(self, strips: Sequence[SubgroupRatios], *, colours: Sequence[str] = PALETTE):
         self.strips = tuple(strips)
-        self.colours = tuple(colours)
+        self.colours = colours_of([strip.name for strip in self.strips], colours)
 
     @classmethod
     def from_predictions(
@@ -63,7 +64,7 @@ class PUDDisplay:
         n_parts : int, default=4
             Parts of equal weight that each bin is cut into.
         """
-        named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
+        named = by_name(y_prob)
         bins_of = bins if isinstance(bins, Mapping) else dict.fromkeys(named, bins)
         strips = [
             compute_subgroups(
@@ -115,8 +116,7 @@ class PUDDisplay:
         ratio_axis(ax, "y", *ratio_limits([strip.ratio for strip in self.strips], widest=10.0))
         low, high = ax.get_ylim()
         start, ticks, labels = 0.0, [], []
-        for i, strip in enumerate(self.strips):
-            colour = self.colours[i % len(self.colours)]
+        for strip, colour in zip(self.strips, self.colours, strict=True):
             at = start + np.arange(len(strip.ratio))
             shown = np.clip(strip.ratio, low, high)  # a part without a positive lies at the upper end
             ax.vlines(
@@ -126,17 +126,8 @@ class PUDDisplay:
             ticks += at.tolist()
             labels += [str(number + 1) for number in range(len(at))]
             title = f"{strip.name}: mean |log PUD| {strip.spread:.3f}" if strip.name else f"{strip.spread:.3f}"
-            ax.annotate(
-                title,
-                (at.mean(), 1.0),
-                (0, 6),
-                color=colour,
-                ha="center",
-                va="bottom",
-                fontsize=9.5,
-                xycoords=("data", "axes fraction"),
-                textcoords="offset points",
-            )
+            place: Any = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "center"}
+            ax.annotate(title, (at.mean(), 1.0), (0, 6), color=colour, va="bottom", fontsize=9.5, **place)
             start += len(at) + 1.0
         ax.set_xticks(ticks, labels, fontsize=8)
         ax.set(xlabel="bin", ylabel="PUD of its parts", xlim=(-0.8, start - 1.2))

@@ -7,20 +7,21 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.diagnostics.reliability import ReliabilityCurve, compute_panels, compute_reliability
-from mbct.plots.style import AFTER, BEFORE, MARKERS, NEUTRAL, PALETTE, axes_for, pyplot, tidy
+from mbct.plots.display import PredictionsDisplay, by_name, colours_of
+from mbct.plots.style import MARKERS, NEUTRAL, axes_for, pyplot, tidy
 from mbct.validation import as_probabilities
 
 _MOST_MARKED = 30
+_COLUMNS = 3  # Panels side by side
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(PredictionsDisplay):
     """Label rate against prediction, by isotonic regression (CORP) or over bins; right predictions lie on the diagonal.
 
     Parameters
     ----------
-    curves, colours : sequence of ReliabilityCurve, and of str, default=PALETTE
+    curves, colours : sequence of ReliabilityCurve, and of str or None, default=None
         Computed results, one a prediction, and their colours, used in turn.
 
     Attributes
@@ -29,9 +30,9 @@ class ReliabilityDisplay:
         What was drawn on, after :meth:`plot`; None without a histogram.
     """
 
-    def __init__(self, curves: Sequence[ReliabilityCurve], *, colours: Sequence[str] = PALETTE):
+    def __init__(self, curves: Sequence[ReliabilityCurve], *, colours: Sequence[str] | None = None):
         self.curves = tuple(curves)
-        self.colours = tuple(colours)
+        self.colours = colours_of([curve.name for curve in self.curves], colours)
 
     @classmethod
     def from_predictions(
@@ -64,45 +65,11 @@ class ReliabilityDisplay:
         histogram : bool, default=True
             Whether a histogram of the predictions is drawn below.
         """
-        named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
-        curves = _curves(y_true, named, n_bins, confidence, sample_weight)
+        named = by_name(y_prob)
+        options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight}
+        options["reach"] = max(float(as_probabilities(p).max()) for p in named.values())  # histograms share their bars
+        curves = [compute_reliability(y_true, p, name=str(name), **options) for name, p in named.items()]
         return cls(curves).plot(ax, histogram=histogram)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        calibrator: Any,
-        X: Any,
-        y: Any,
-        *,
-        n_bins: int | None = None,
-        confidence: float = 0.95,
-        sample_weight: Any = None,
-        y_prob: Any = None,
-        ax: Any = None,
-        histogram: bool = True,
-    ) -> Self:
-        """Compute and draw the diagram before and after a fitted calibrator.
-
-        Parameters
-        ----------
-        calibrator : Calibrator
-            A fitted calibrator of one probability.
-        X : frame, mapping or array
-            Rows with the columns that the calibrator was fitted on.
-        y : str or array
-            Labels, or the name of their column in ``X``.
-        sample_weight : str, array, number or None, default=None
-            Weights of the rows, or the name of their column; None counts each row once.
-        y_prob : array or None, default=None
-            Prediction to calibrate; None takes the score column of ``X``.
-        n_bins, confidence, ax, histogram : as in :meth:`from_predictions`
-            How to compute and draw.
-        """
-        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        named = {"before": rows.before, "after": rows.after}
-        curves = _curves(rows.y_true, named, n_bins, confidence, rows.weight)
-        return cls(curves, colours=(BEFORE, AFTER)).plot(ax, histogram=histogram)
 
     def plot(self, ax: Any = None, *, histogram: bool = True) -> Self:
         """Draw on ``ax``, or a new figure if it is None; the ``histogram``, if wanted, takes the lower part of it."""
@@ -124,7 +91,7 @@ class ReliabilityDisplay:
         return self
 
     def _draw_curve(self, ax: Any, curve: ReliabilityCurve, number: int) -> None:
-        colour = self.colours[number % len(self.colours)]
+        colour = self.colours[number]
         ax.fill_between(curve.mean_prediction, curve.lower, curve.upper, color=colour, alpha=0.16, linewidth=0)
         ax.plot(
             curve.mean_prediction,
@@ -140,8 +107,7 @@ class ReliabilityDisplay:
 
     def _draw_histogram(self, ax: Any, highest: float) -> None:
         below = ax.inset_axes([0.0, -0.3, 1.0, 0.2])
-        for i, curve in enumerate(self.curves):
-            colour = self.colours[i % len(self.colours)]
+        for curve, colour in zip(self.curves, self.colours, strict=True):
             below.stairs(curve.histogram, curve.ends, color=colour, linewidth=1.4)
             below.stairs(curve.histogram, curve.ends, color=colour, fill=True, alpha=0.16)
         below.set(xlim=(0, highest), xlabel="prediction", ylabel="share of rows")
@@ -152,34 +118,12 @@ class ReliabilityDisplay:
         self.histogram_ax_ = below
 
 
-def _curves(
-    y_true: Any, named: Mapping[str, Any], n_bins: int | None, confidence: float, sample_weight: Any
-) -> tuple[ReliabilityCurve, ...]:
-    """One curve for each column; the histograms share their bars."""
-    reach = max(float(as_probabilities(column).max()) for column in named.values())
-    return tuple(
-        compute_reliability(
-            y_true,
-            column,
-            name=str(name),
-            n_bins=n_bins,
-            confidence=confidence,
-            sample_weight=sample_weight,
-            reach=reach,
-        )
-        for name, column in named.items()
-    )
-
-
-_COLUMNS = 3
-
-
-class SegmentReliabilityDisplay:
+class SegmentReliabilityDisplay(PredictionsDisplay):
     """Small diagrams side by side, one a segment, largest first; each may hold several predictions.
 
     Parameters
     ----------
-    curves, colours : mapping of str to sequences of ReliabilityCurve, and sequence of str, default=PALETTE
+    curves, colours : mapping of str to sequences of ReliabilityCurve, and sequence of str or None, default=None
         Computed curves of each prediction, one a panel, and the colours of the predictions, used in turn.
 
     Attributes
@@ -188,9 +132,11 @@ class SegmentReliabilityDisplay:
         What was drawn on, after :meth:`plot`.
     """
 
-    def __init__(self, curves: Mapping[str, Sequence[ReliabilityCurve]], *, colours: Sequence[str] = PALETTE):
+    _by_columns = True
+
+    def __init__(self, curves: Mapping[str, Sequence[ReliabilityCurve]], *, colours: Sequence[str] | None = None):
         self.curves = {name: tuple(panels) for name, panels in curves.items()}
-        self.colours = tuple(colours)
+        self.colours = colours_of(list(self.curves), colours)
 
     @classmethod
     def from_predictions(
@@ -218,39 +164,12 @@ class SegmentReliabilityDisplay:
         axes : array of matplotlib Axes or None, default=None
             At least as many as panels; None makes a new figure.
         """
-        named = y_prob if isinstance(y_prob, Mapping) else {"": y_prob}
-        return cls(_panels(y_true, named, by, n_bins, max_panels, confidence, sample_weight)).plot(axes)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        calibrator: Any,
-        X: Any,
-        y: Any,
-        *,
-        by: str,
-        n_bins: int | None = None,
-        max_panels: int = 6,
-        confidence: float = 0.95,
-        sample_weight: Any = None,
-        y_prob: Any = None,
-        axes: Any = None,
-    ) -> Self:
-        """Compute and draw a diagram for each segment, before and after a fitted calibrator.
-
-        Parameters
-        ----------
-        calibrator, X, y, sample_weight, y_prob : as in :meth:`ReliabilityDisplay.from_estimator`
-            A fitted calibrator and labelled rows.
-        by : str
-            Column of ``X`` whose values are the segments.
-        n_bins, max_panels, confidence, axes : as in :meth:`from_predictions`
-            How to compute and where to draw.
-        """
-        rows = calibrated_rows(calibrator, X, y, sample_weight=sample_weight, y_prob=y_prob)
-        named = {"before": rows.before, "after": rows.after}
-        curves = _panels(rows.y_true, named, rows.fields(by), n_bins, max_panels, confidence, rows.weight)
-        return cls(curves, colours=(BEFORE, AFTER)).plot(axes)
+        options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight}
+        panels = {
+            str(name): compute_panels(y_true, p, by, max_panels=max_panels, **options)
+            for name, p in by_name(y_prob).items()
+        }
+        return cls(panels).plot(axes)
 
     def plot(self, axes: Any = None) -> Self:
         """Draw a panel a segment on ``axes``, at least as many as panels; None makes a new figure."""
@@ -278,11 +197,3 @@ class SegmentReliabilityDisplay:
         lines = math.ceil(n_panels / columns)
         size = (3.4 * columns, 3.3 * lines)
         return pyplot().subplots(lines, columns, figsize=size, layout="constrained", squeeze=False)[1].ravel()
-
-
-def _panels(
-    y_true: Any, named: Mapping[str, Any], by: Any, n_bins: int | None, most: int, confidence: float, sample_weight: Any
-) -> dict[str, tuple[ReliabilityCurve, ...]]:
-    """The curves of each column, one a segment."""
-    options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight, "max_panels": most}
-    return {str(name): tuple(compute_panels(y_true, column, by, **options)) for name, column in named.items()}
