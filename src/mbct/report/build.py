@@ -10,7 +10,7 @@ from mbct.errors import ParameterError
 from mbct.files import write_atomically
 from mbct.report import charts
 from mbct.report.page import Section, asset, fill, text
-from mbct.report.paired import PairedEstimate, n_resamples, paired_estimates
+from mbct.report.paired import n_resamples, paired_estimates
 from mbct.report.scored import Exclusion, Scored, score_rows
 from mbct.report.sections import (
     certificate,
@@ -28,7 +28,7 @@ from mbct.report.sections import (
     views,
     worst,
 )
-from mbct.report.sections.verdict import Biased, Outcome, Verdict
+from mbct.report.sections.verdict import Biased, Outcome
 
 DEFAULT_TITLE = "Calibration report"
 
@@ -101,19 +101,6 @@ class ReportOptions(TypedDict, total=False):
     """What made the page, to be shown at its end."""
 
 
-@dataclass(frozen=True)
-class _Report:
-    """The page and what its summary needs."""
-
-    html: str
-    scored: Scored
-    verdict: Verdict
-    plain: tuple[str, ...]
-    biased: Biased
-    log_loss: PairedEstimate
-    exclusions: tuple[Exclusion, ...]
-
-
 def write_report(
     calibrator_or_path: Any, X: Any, y: Any, path: str | os.PathLike[str], **options: Unpack[ReportOptions]
 ) -> ReportSummary:
@@ -134,32 +121,19 @@ def write_report(
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")
-    report = _report(calibrator_or_path, X, y, options)
-    content = report.html.encode()
+    html, found = _report(calibrator_or_path, X, y, options)
+    content = html.encode()
     write_atomically(path, content)
-    return ReportSummary(
-        Path(path),
-        len(content),
-        report.scored.n_rows,
-        report.verdict.outcome,
-        report.verdict.sentence,
-        report.plain,
-        report.log_loss.before,
-        report.log_loss.after,
-        report.log_loss.change_interval,
-        report.biased.before,
-        report.biased.after,
-        report.biased.total,
-        report.exclusions,
-    )
+    return ReportSummary(Path(path), len(content), **found)
 
 
 def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[ReportOptions]) -> str:
     """The page of :func:`write_report` as text; ``calibrator_or_path``, ``X``, ``y`` and ``options`` are the same."""
-    return _report(calibrator_or_path, X, y, options).html
+    return _report(calibrator_or_path, X, y, options)[0]
 
 
-def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _Report:
+def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> tuple[str, dict[str, Any]]:
+    """The page, and what its summary holds."""
     charts.altair()
     scored = _scored(calibrator_or_path, X, y, asked, asked.get("time"), asked.get("groups"))
     compared = fields.compute(scored)
@@ -168,37 +142,46 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> _R
     biased = Biased(*fields.biased(compared))
     found = verdict.compute(scored, estimates, biased)
     order = [each.before.field for each in compared]
-    furthest = worst.compute(scored, order)
     plain = tuple(verdict.sentences(estimates.get("pcoc"), compared))
     listed = rules.compute(scored)
-    through_time = None if scored.classes else timeline.compute(scored)
-    certified = certificate.compute(scored)
     exclusions = origin.exclusions_of(scored, _shortened(compared, listed))
     chapters = (
-        worst.render(furthest),
-        *([] if through_time is None else [timeline.render(through_time)]),
-        *_beside(scored, y, asked),
-        *([] if scored.many is None else [classes.render(scored.many)]),
-        reliability.render(reliability.compute(scored)),
+        worst.section(scored, order),
+        None if scored.classes else timeline.section(scored),
+        _beside(scored, y, asked),
+        classes.section(scored),
+        reliability.section(scored),
         fields.render(compared, estimates),
         metrics.render(estimates, n_resamples(scored.n_rows), in_blocks=scored.blocks is not None),
-        *([] if certified is None else [certificate.render(certified)]),
-        *([] if scored.classes else _of_one_probability(scored, listed, order)),
+        certificate.section(scored),
+        *(() if scored.classes else _of_one_probability(scored, listed, order)),
         origin.render_excluded(exclusions),
         origin.render_origin(scored, asked.get("command")),
     )
     head = verdict.render(found, plain, scored, estimates, biased)
-    html = _page(asked.get("title") or DEFAULT_TITLE, head, chapters)
-    return _Report(html, scored, found, plain, biased, estimates["log_loss"], exclusions)
+    html = _page(asked.get("title") or DEFAULT_TITLE, head, [each for each in chapters if each is not None])
+    log_loss = estimates["log_loss"]
+    return html, {
+        "n_rows": scored.n_rows,
+        "outcome": found.outcome,
+        "verdict": found.sentence,
+        "plain": plain,
+        "log_loss_before": log_loss.before,
+        "log_loss_after": log_loss.after,
+        "log_loss_change_interval": log_loss.change_interval,
+        "biased_segments_before": biased.before,
+        "biased_segments_after": biased.after,
+        "n_segments": biased.total,
+        "exclusions": exclusions,
+    }
 
 
 def _of_one_probability(scored: Scored, listed: rules.RuleList | None, order: list[str]) -> list[Section]:
-    outline = growth.compute(scored)
     return [
         rules.render(listed),
-        growth.render(outline, replayed=outline is not None and outline.loss == "log loss"),
-        views.render(views.compute(scored, order)),
-        subgroups.render(subgroups.compute(scored, order)),
+        growth.section(scored),
+        views.section(scored, order),
+        subgroups.section(scored, order),
     ]
 
 
@@ -209,16 +192,15 @@ def _scored(
     return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time, groups)
 
 
-def _beside(scored: Scored, y: Any, asked: ReportOptions) -> list[Section]:
+def _beside(scored: Scored, y: Any, asked: ReportOptions) -> Section | None:
     """The chapter of another data set, where one was given."""
     beside = asked.get("compare_with")
     if beside is None:
-        return []
+        return None
     if not isinstance(y, str):
         raise ParameterError("compare_with needs y to be the name of the label's column, which both data sets have")
     name, rows = beside
-    other = _scored(scored.calibrator, rows, y, asked)
-    return [second_period.render(second_period.compute(scored, other), name)]
+    return second_period.section(scored, _scored(scored.calibrator, rows, y, asked), name)
 
 
 def _shortened(compared: tuple[fields.FieldComparison, ...], listed: rules.RuleList | None) -> list[Exclusion]:
@@ -235,7 +217,7 @@ def _shortened(compared: tuple[fields.FieldComparison, ...], listed: rules.RuleL
     return found
 
 
-def _page(title: str, head: str, chapters: tuple[Section, ...]) -> str:
+def _page(title: str, head: str, chapters: list[Section]) -> str:
     links = "".join(f'<li><a href="#{each.anchor}">{text(each.title)}</a></li>' for each in chapters)
     return fill(
         {

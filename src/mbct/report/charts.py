@@ -8,7 +8,10 @@ import math
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from mbct.errors import MissingDependencyError
+from mbct.evaluation.diagnostics.subgroups import ratio_ticks
 from mbct.report.page import text
 
 BEFORE, AFTER = "var(--before)", "var(--after)"
@@ -36,24 +39,66 @@ def library() -> str:
     return str(bundle()).replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def data(records: list[dict[str, Any]]) -> Any:
-    """Inline data: six significant digits, no infinities."""
-    return altair().Data(values=[{key: _plain(value) for key, value in record.items()} for record in records])
+def records(**columns: Any) -> list[dict[str, Any]]:
+    """Columns as records; a single value stands in each of them.
+
+    >>> records(state="before", ratio=np.array([0.5, 2.0]))
+    [{'state': 'before', 'ratio': 0.5}, {'state': 'before', 'ratio': 2.0}]
+    """
+    listed = np.broadcast_arrays(*(np.asarray(column) for column in columns.values()))
+    return [
+        dict(zip(columns, row, strict=True)) for row in zip(*(each.ravel().tolist() for each in listed), strict=True)
+    ]
 
 
-def state_scale() -> Any:
+def chart(shown: list[dict[str, Any]]) -> Any:
+    """A chart of records, with six significant digits and no infinities."""
+    alt = altair()
+    return alt.Chart(alt.Data(values=[{key: _plain(value) for key, value in each.items()} for each in shown]))
+
+
+def tooltip(shown: dict[str, str]) -> list[Any]:
+    """What the pointer shows: titles, and for each a field with its format, such as ``ratio:Q .3f``."""
+    alt = altair()
+    fields = {title: field.partition(" ") for title, field in shown.items()}
+    return [alt.Tooltip(f, title=title, **({"format": form} if form else {})) for title, (f, _, form) in fields.items()]
+
+
+def line_at(**where: float) -> Any:
+    """A thin line at ``x`` or ``y``: where predictions are right."""
+    ((axis, value),) = where.items()
+    return chart([{"at": value}]).mark_rule(color=MUTED, strokeWidth=1.2).encode(**{axis: "at:Q"})
+
+
+def ratio_axis(limits: tuple[float, float]) -> dict[str, Any]:
+    """Scale and axis of a ratio: logarithmic, with plain numbers."""
+    alt = altair()
+    scale = alt.Scale(type="log", domain=list(limits), nice=False)
+    return {"scale": scale, "axis": alt.Axis(values=ratio_ticks(*limits), format="~g")}
+
+
+def upright_axis(**options: Any) -> Any:
+    """An axis of names or numbers in order, without a grid, whose labels stand upright and may be left out."""
+    return altair().Axis(**{"labelAngle": 0, "labelOverlap": True, "labelSeparation": 4, "grid": False, **options})
+
+
+def state_colour(channel: str = "Color", **options: Any) -> Any:
     """Colours of before and after."""
-    return altair().Scale(domain=list(STATES), range=[BEFORE, AFTER])
+    alt = altair()
+    scale = alt.Scale(domain=list(STATES), range=[BEFORE, AFTER])
+    return getattr(alt, channel)("state:N", scale=scale, sort=list(STATES), **options)
 
 
-def state_shapes() -> Any:
+def state_shape(**options: Any) -> Any:
     """Shapes of before and after, for those who see no colours."""
-    return altair().Scale(domain=list(STATES), range=["circle", "diamond"])
+    alt = altair()
+    scale = alt.Scale(domain=list(STATES), range=["circle", "diamond"])
+    return alt.Shape("state:N", scale=scale, sort=list(STATES), **options)
 
 
-def figure(name: str, chart: Any, description: str, *, height: int | None = None, caption: str = "") -> str:
+def figure(name: str, drawn: Any, description: str, *, height: int | None = None, caption: str = "") -> str:
     """A frame for one chart as wide as its place, with its specification beside it."""
-    finished = _dressed(chart.properties(width="container", description=description, name=name), height)
+    finished = _dressed(drawn.properties(width="container", description=description, name=name), height)
     specification = json.dumps(finished.to_dict(validate=True), sort_keys=True, allow_nan=False, ensure_ascii=False)
     safe = specification.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     below = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
@@ -63,12 +108,12 @@ def figure(name: str, chart: Any, description: str, *, height: int | None = None
     )
 
 
-def _dressed(chart: Any, height: int | None) -> Any:
-    chart = chart if height is None else chart.properties(height=height)
+def _dressed(drawn: Any, height: int | None) -> Any:
+    drawn = drawn if height is None else drawn.properties(height=height)
     axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
     sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
     return (
-        chart.properties(autosize={"type": "fit-x", "contains": "padding"}, background="transparent")
+        drawn.properties(autosize={"type": "fit-x", "contains": "padding"}, background="transparent")
         .configure(font=FONT)
         .configure_view(stroke=None)
         .configure_axis(**axis, **sizes)

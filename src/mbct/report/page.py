@@ -145,6 +145,12 @@ def table(columns: Sequence[Column], lines: Iterable[Sequence[str]], *, name: st
     )
 
 
+def card(title: str, body: str, note: str = "") -> str:
+    """A small chapter beside others: a heading, a line of plain text and HTML."""
+    line = f'<p class="note">{text(note)}</p>' if note else ""
+    return f'<article class="card"><h3>{text(title)}</h3>{line}{body}</article>'
+
+
 def fill(values: dict[str, str]) -> str:
     """The page: the template with its placeholders filled."""
     return Template(asset("page.html")).substitute(values)

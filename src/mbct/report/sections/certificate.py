@@ -1,29 +1,24 @@
 """Chapter: what held-out rows guarantee, where the model holds a certificate."""
 
-from collections.abc import Sequence
-
 from mbct.model.certificate import EXACT, Certificate
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
 
 MOST_BINS = 60
-TITLE = "What is certified"
 
 
-def compute(scored: Scored) -> Certificate | None:
-    """The model's certificate."""
-    return getattr(scored.calibrator, "certificate_", None)
-
-
-def render(found: Certificate) -> Section:
-    """The promises in words, and the bins of the partition with their bounds."""
+def section(scored: Scored) -> Section | None:
+    """The promises in words, and the bins of the partition with their bounds; None without a certificate."""
+    found: Certificate | None = getattr(scored.calibrator, "certificate_", None)
+    if found is None:
+        return None
     who = f"{found.rows:,} rows" + (f" of {found.blocks:,} blocks" if found.blocks else "")
     lead = (
         f"{who} that no tree has seen bound how far the true rate of a bin may be from its mean calibrated prediction "
         f"({text(found.method)}, {'exact' if found.method in EXACT else 'approximate'}). Later changes are not covered."
     )
     bins = sorted((b for b in found.bins if b.group != "rules"), key=lambda b: (b.group, -b.rows))
-    lines: Sequence[Sequence[str]] = [
+    lines = [
         [
             text(b.group),
             text(b.name),
@@ -48,4 +43,4 @@ def render(found: Certificate) -> Section:
     promises = "".join(f"<li>{text(line)}</li>" for line in found.lines())
     origin = f"<p>Model {text(found.model)}, rows {text(found.data)}.</p>"
     body = f"<ul>{promises}</ul>{table(columns, lines, label='certified bins')}{more}{origin}"
-    return Section("certificate", TITLE, lead, body, folded=True)
+    return Section("certificate", "What is certified", lead, body, folded=True)

@@ -1,9 +1,7 @@
 """Chapter: each class against the rest, and all of them together."""
 
-from collections.abc import Sequence
-
-from mbct.evaluation.metrics.evaluation import Evaluation
 from mbct.report.page import Column, Section, change, table, text
+from mbct.report.scored import Scored
 
 _TOGETHER = (
     ("log_loss", "log loss"),
@@ -25,15 +23,16 @@ _EACH = (
 )
 
 
-def render(many: tuple[Evaluation, Evaluation]) -> Section:
-    """Two tables, each figure before and after."""
-    before, after = many
+def section(scored: Scored) -> Section | None:
+    """Two tables, each figure before and after; None of a single probability."""
+    if scored.many is None:
+        return None
+    before, after = scored.many
     together = table(
         (Column("all classes together", number=False), Column("before → after")),
         [[text(title), change(before.overall[name], after.overall[name])] for name, title in _TOGETHER],
         label="metrics of all classes",
     )
-    names: Sequence[str] = before.segments["segment"][1:]
     each = [
         [
             text(name),
@@ -43,7 +42,7 @@ def render(many: tuple[Evaluation, Evaluation]) -> Section:
                 for metric in ("pcoc", "log_loss", "auc", "ece", "mvce")
             ),
         ]
-        for k, name in enumerate(names, start=1)
+        for k, name in enumerate(before.segments["segment"][1:], start=1)
     ]
     lead = (
         "The likeliest class is the predicted one: its probability should be the share of rows where it is right "

@@ -1,18 +1,32 @@
 """Chapter: PCOC and field errors of every segment feature."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from mbct.data.columns import is_number
 from mbct.evaluation.diagnostics.field_bias import FieldBias, SegmentBias, field_bias_of_rows
-from mbct.evaluation.diagnostics.subgroups import ratio_limits, ratio_ticks
+from mbct.evaluation.diagnostics.subgroups import ratio_limits
 from mbct.evaluation.metrics.rows import Rows
-from mbct.report.charts import AFTER, BEFORE, CARD, MUTED, STATES, altair, data, figure, state_scale, state_shapes
-from mbct.report.page import Column, Section, change, interval, number, table, text
+from mbct.report.charts import (
+    AFTER,
+    BEFORE,
+    CARD,
+    STATES,
+    altair,
+    chart,
+    figure,
+    line_at,
+    ratio_axis,
+    state_colour,
+    state_shape,
+    tooltip,
+)
+from mbct.report.page import Column, Section, card, change, interval, number, table, text
 from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
+from mbct.stats.divisions import Bins
 from mbct.stats.partition_error import field_error, relative_field_error
 
 MOST_VALUES = 10
@@ -39,30 +53,21 @@ def compute(scored: Scored) -> tuple[FieldComparison, ...]:
     before, after = (
         field_bias_of_rows(rows, scored.fields, MOST_VALUES, 0.95, "holm") for rows in (scored.before, scored.after)
     )
-    found = []
-    by_field = {each.field: each for each in after}
-    for field in before:
-        now = by_field[field.field]
-        same = {segment.segment: segment for segment in now.segments}
-        names = _order(scored, field)
-        was = {segment.segment: segment for segment in field.segments}
-        found.append(
-            FieldComparison(
-                replace(field, segments=tuple(was[name] for name in names)),
-                replace(now, segments=tuple(same[name] for name in names)),
-            )
-        )
-    return tuple(found)
+    later = {each.field: each for each in after}
+    return tuple(
+        FieldComparison(*(_in_order(scored, each.field, of, each) for of in (each, later[each.field])))
+        for each in before
+    )
 
 
-def _order(scored: Scored, field: FieldBias) -> list[str]:
-    """Names of segments: numbers by value, others by rising PCOC."""
-    names = [segment.segment for segment in field.segments]
-    if not is_number(scored.predictions.columns.column(field.field)):
-        return names
-    labels = next(each.labels for each in scored.fields if each.name == field.field)
-    position = {label: i for i, label in enumerate(labels)}
-    return sorted(names, key=lambda name: position.get(name, len(labels)))
+def _in_order(scored: Scored, name: str, field: FieldBias, first: FieldBias) -> FieldBias:
+    """A field with its segments in one order: numbers by value, others by rising PCOC of ``first``."""
+    names = [segment.segment for segment in first.segments]
+    if is_number(scored.predictions.columns.column(name)):
+        labels = next(each.labels for each in scored.fields if each.name == name)
+        position = {label: i for i, label in enumerate(labels)}
+        names.sort(key=lambda label: position.get(label, len(labels)))
+    return replace(field, segments=tuple(sorted(field.segments, key=lambda segment: names.index(segment.segment))))
 
 
 def biased(fields: tuple[FieldComparison, ...]) -> tuple[int, int, int]:
@@ -76,17 +81,13 @@ def statistics(scored: Scored) -> dict[str, Statistic]:
     """Field-ECE and Field-RCE of every field, to be resampled."""
     found: dict[str, Statistic] = {}
     for i, field in enumerate(scored.fields):
-        found[f"ece {field.name}"] = partial(_field_ece, i, len(field))
-        found[f"rce {field.name}"] = partial(_field_rce, i, len(field))
+        found[f"ece {field.name}"] = partial(_field_error, i, len(field), field_error)
+        found[f"rce {field.name}"] = partial(_field_error, i, len(field), lambda v: relative_field_error(v).all_values)
     return found
 
 
-def _field_ece(field: int, n_values: int, rows: Rows) -> float:
-    return field_error(rows.values(field, n_values))
-
-
-def _field_rce(field: int, n_values: int, rows: Rows) -> float:
-    return relative_field_error(rows.values(field, n_values)).all_values
+def _field_error(field: int, n_values: int, error: Callable[[Bins], float], rows: Rows) -> float:
+    return error(rows.values(field, n_values))
 
 
 def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEstimate]) -> Section:
@@ -101,9 +102,7 @@ def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
         nothing = "The data has no column besides the score that could tell segments apart."
         return Section("fields", "Bias by segment", nothing, "")
     charts = "".join(
-        f'<article class="card"><h3>{text(each.before.field)}</h3>'
-        f'<p class="note">Field-ECE {change(each.before.error, each.after.error, 3)}</p>'
-        f"{_figure(i, each)}</article>"
+        card(each.before.field, _figure(i, each), f"Field-ECE {change(each.before.error, each.after.error, 3)}")
         for i, each in enumerate(fields[:MOST_CHARTS])
     )
     key = (
@@ -142,24 +141,19 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
 
 
 def _figure(index: int, field: FieldComparison) -> str:
-    pairs = list(zip(field.before.segments, field.after.segments, strict=True))
+    pairs = field.pairs()
     limits = ratio_limits([end for pair in pairs for s in pair for end in (s.ratio, s.lower, s.upper)], widest=6.0)
-    records = [_record(segment, state, limits) for pair in pairs for segment, state in zip(pair, STATES, strict=True)]
-    return figure(
-        f"field-{index}",
-        _chart(records, [segment.segment for segment in field.before.segments], limits),
-        f"PCOC of the values of {field.before.field} before and after calibration",
-        height=_LINE * len(pairs) + 4,
-    )
+    shown = [_record(segment, state, *limits) for pair in pairs for segment, state in zip(pair, STATES, strict=True)]
+    what = f"PCOC of the values of {field.before.field} before and after calibration"
+    drawn = _chart(shown, [segment.segment for segment, _ in pairs], limits)
+    return figure(f"field-{index}", drawn, what, height=_LINE * len(pairs) + 4)
 
 
-def _record(segment: SegmentBias, state: str, limits: tuple[float, float]) -> dict[str, Any]:
-    low, high = limits
-    inside = low <= segment.ratio <= high
+def _record(segment: SegmentBias, state: str, low: float, high: float) -> dict[str, Any]:
     return {
         "segment": segment.segment,
         "state": state,
-        "ratio": segment.ratio if inside else None,
+        "ratio": segment.ratio if low <= segment.ratio <= high else None,
         "pcoc": segment.ratio,
         "low": min(max(segment.lower, low), high),
         "high": max(min(segment.upper, high), low),
@@ -170,36 +164,23 @@ def _record(segment: SegmentBias, state: str, limits: tuple[float, float]) -> di
     }
 
 
-def _chart(records: list[dict[str, Any]], order: list[str], limits: tuple[float, float]) -> Any:
+def _chart(shown: list[dict[str, Any]], order: list[str], limits: tuple[float, float]) -> Any:
     alt = altair()
-    base = alt.Chart(data(records))
-    scale = alt.Scale(type="log", domain=list(limits), nice=False)
-    x = alt.X(
-        "ratio:Q", title="predicted / observed", scale=scale, axis=alt.Axis(values=ratio_ticks(*limits), format="~g")
+    tips = {"segment": "segment:N", " ": "state:N", "PCOC": "pcoc:Q .3f", "label rate": "rate:Q .4f"}
+    axis = alt.Axis(labelLimit=130, grid=False, ticks=False, domain=False)
+    base = chart(shown).encode(
+        y=alt.Y("segment:N", sort=order, title=None, axis=axis),
+        yOffset=alt.YOffset("state:N", sort=list(STATES), scale=alt.Scale(paddingOuter=0.35)),
+        tooltip=tooltip({**tips, "rows": "rows:Q ,.0f", "p (corrected)": "p:Q .2g"}),
     )
-    y = alt.Y("segment:N", sort=order, title=None, axis=alt.Axis(labelLimit=130, grid=False, ticks=False, domain=False))
-    offset = alt.YOffset("state:N", sort=list(STATES), scale=alt.Scale(paddingOuter=0.35))
-    colour = alt.Color("state:N", scale=state_scale(), legend=None)
-    fills = alt.Scale(domain=[*STATES, "chance"], range=[BEFORE, AFTER, CARD])
-    tooltip = [
-        alt.Tooltip("segment:N", title="segment"),
-        alt.Tooltip("state:N", title=" "),
-        alt.Tooltip("pcoc:Q", title="PCOC", format=".3f"),
-        alt.Tooltip("rate:Q", title="label rate", format=".4f"),
-        alt.Tooltip("rows:Q", title="rows", format=",.0f"),
-        alt.Tooltip("p:Q", title="p (corrected)", format=".2g"),
-    ]
-    one = alt.Chart(data([{"one": 1.0}])).mark_rule(color=MUTED, strokeWidth=1.2).encode(x="one:Q")
     ranges = base.mark_rule(strokeWidth=2, opacity=0.7).encode(
-        x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, yOffset=offset, color=colour, tooltip=tooltip
+        x=alt.X("low:Q", scale=ratio_axis(limits)["scale"]), x2="high:Q", color=state_colour(legend=None)
     )
+    fills = alt.Scale(domain=[*STATES, "chance"], range=[BEFORE, AFTER, CARD])
     marks = base.mark_point(size=74, strokeWidth=1.8, opacity=1).encode(
-        x=x,
-        y=y,
-        yOffset=offset,
-        stroke=alt.Stroke("state:N", scale=state_scale(), legend=None),
+        x=alt.X("ratio:Q", title="predicted / observed", **ratio_axis(limits)),
+        stroke=state_colour("Stroke", legend=None),
         fill=alt.Fill("fill:N", scale=fills, legend=None),
-        shape=alt.Shape("state:N", scale=state_shapes(), legend=None),
-        tooltip=tooltip,
+        shape=state_shape(legend=None),
     )
-    return alt.layer(one, ranges, marks)
+    return alt.layer(line_at(x=1.0), ranges, marks)

@@ -6,16 +6,42 @@ from typing import Any
 from mbct.data.memory import encode
 from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, first_grown, outline_tree, replay_growth
 from mbct.model.provenance import FitTrace, SplitRecord
-from mbct.report.charts import AFTER, BEFORE, altair, data, figure
-from mbct.report.page import Section, number, text
+from mbct.report.charts import AFTER, BEFORE, altair, chart, figure, tooltip, upright_axis
+from mbct.report.page import Section, card, number, text
 from mbct.report.scored import Scored
 
 TITLE = "How the first tree grew"
 MOST_SPLITS = 40
 
 
-def compute(scored: Scored) -> TreeOutline | None:
+def section(scored: Scored) -> Section:
     """The first tree of more than one split; its losses are those of the fit, or else replayed on these rows."""
+    outline = _outline(scored)
+    if outline is None:
+        return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
+    earlier = "" if outline.tree == 0 else " (those before it have one split each)"
+    where = "replayed on these rows" if outline.loss == "log loss" else "as the model was fitted"
+    loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
+    lead = (
+        f"Tree {outline.tree + 1} of {outline.n_trees:,}{earlier}. A node's rows share the multiplier of the "
+        f"{outline.applies_to} shown; its label rate is known within the bound (Theorem 1). A good split lowers the "
+        f"node's own (local) loss and with it the loss of all rows (global): {loss}, {where}."
+    )
+    charts = ""
+    if splits := outline.splits[:MOST_SPLITS]:
+        total = figure("global-loss", _global(splits), "Loss of all rows after each split", height=200)
+        local = figure("local-loss", _local(splits), "Change of the loss of each split node", height=200)
+        cards = card("Loss of all rows", total) + card("Change of the loss of the split node", local)
+        charts = f'<div class="grid">{cards}</div>'
+    buttons = (
+        '<p class="buttons"><button type="button" data-fold="open">unfold all</button>'
+        '<button type="button" data-fold="close">fold all</button></p>'
+    )
+    tree = f'<div class="tree" id="tree-outline"><ul>{_node(outline, outline.root)}</ul></div>'
+    return Section("tree", TITLE, lead, charts + buttons + tree, folded=True)
+
+
+def _outline(scored: Scored) -> TreeOutline | None:
     model, trace = scored.model, getattr(scored.calibrator, "trace_", None)
     if model is None or not model.trees:
         return None
@@ -26,37 +52,6 @@ def compute(scored: Scored) -> TreeOutline | None:
     codes = encode(rows.columns, model.bins, rows.before)
     splits = replay_growth(model, codes, rows.before, rows.y_true, rows.weight, tree)
     return outline_tree(model, tree=tree, splits=splits)
-
-
-def render(outline: TreeOutline | None, *, replayed: bool) -> Section:
-    """Two charts and the outline."""
-    if outline is None:
-        return Section("tree", TITLE, "This model has no trees: there is nothing to show here.", "")
-    earlier = "" if outline.tree == 0 else " (those before it have one split each)"
-    where = "replayed on these rows" if replayed else "as the model was fitted"
-    loss = outline.loss.upper() if outline.loss == "mvce" else outline.loss
-    lead = (
-        f"Tree {outline.tree + 1} of {outline.n_trees:,}{earlier}. A node's rows share the multiplier of the "
-        f"{outline.applies_to} shown; its label rate is known within the bound (Theorem 1). A good split lowers the "
-        f"node's own (local) loss and with it the loss of all rows (global): {loss}, {where}."
-    )
-    splits = outline.splits[:MOST_SPLITS]
-    charts = ""
-    if splits:
-        charts = (
-            '<div class="grid">'
-            f'<article class="card"><h3>Loss of all rows</h3>'
-            f"{figure('global-loss', _global(splits), 'Loss of all rows after each split', height=200)}</article>"
-            f'<article class="card"><h3>Change of the loss of the split node</h3>'
-            f"{figure('local-loss', _local(splits), 'Change of the loss of each split node', height=200)}</article>"
-            "</div>"
-        )
-    buttons = (
-        '<p class="buttons"><button type="button" data-fold="open">unfold all</button>'
-        '<button type="button" data-fold="close">fold all</button></p>'
-    )
-    tree = f'<div class="tree" id="tree-outline"><ul>{_node(outline, outline.root)}</ul></div>'
-    return Section("tree", TITLE, lead, charts + buttons + tree, folded=True)
 
 
 def _node(outline: TreeOutline, node: TreeNode) -> str:
@@ -79,10 +74,10 @@ def _label(node: TreeNode) -> str:
         f'<span class="fact">rate {number(node.label_rate, 3)} ± {number(node.bound, 2)}</span>',
     ]
     if node.split is not None:
-        split = node.split
+        split, change = node.split, f"{100.0 * _fall(node.split):+.2g} %".replace("-", "−")
         parts.append(
             f'<span class="fact losses">split by {text(split.feature)}: '
-            f'<span class="local">local {number(split.node_loss_before)} {_relative(split)}</span>, '
+            f'<span class="local">local {number(split.node_loss_before)} {change}</span>, '
             f'<span class="global">global {number(split.ensemble_loss, 5)}</span></span>'
         )
     return f'<span class="body">{"".join(parts)}</span></span>'
@@ -93,12 +88,9 @@ def _fall(split: SplitRecord) -> float:
     return split.node_loss_after / split.node_loss_before - 1.0 if split.node_loss_before > 0 else 0.0
 
 
-def _relative(split: SplitRecord) -> str:
-    return f"{100.0 * _fall(split):+.2g} %".replace("-", "−")
-
-
-def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
-    return [
+def _splits(splits: tuple[SplitRecord, ...]) -> Any:
+    """A chart of splits in the order of growth."""
+    shown = [
         {
             "split": i,
             "feature": s.feature,
@@ -110,40 +102,31 @@ def _records(splits: tuple[SplitRecord, ...]) -> list[dict[str, Any]]:
         }
         for i, s in enumerate(splits, start=1)
     ]
+    return chart(shown)
 
 
 def _global(splits: tuple[SplitRecord, ...]) -> Any:
     alt = altair()
-    x = alt.X("split:O", title="split", axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False))
-    y = alt.Y("all:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4, format="~g"))
-    tooltip = ["split:O", "feature:N", alt.Tooltip("all:Q", title="loss of all rows", format=".6f")]
-    base = alt.Chart(data(_records(splits))).encode(x=x, y=y)
+    base = _splits(splits).encode(
+        x=alt.X("split:O", title="split", axis=upright_axis()),
+        y=alt.Y("all:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4, format="~g")),
+    )
+    tips = tooltip({"split": "split:O", "feature": "feature:N", "loss of all rows": "all:Q .6f"})
     return alt.layer(
         base.mark_line(interpolate="step", color=BEFORE, strokeWidth=2),
-        base.mark_point(filled=True, size=45, color=BEFORE, opacity=1).encode(tooltip=tooltip),
+        base.mark_point(filled=True, size=45, color=BEFORE, opacity=1).encode(tooltip=tips),
     )
 
 
 def _local(splits: tuple[SplitRecord, ...]) -> Any:
     alt = altair()
-    tooltip = [
-        "split:O",
-        "feature:N",
-        alt.Tooltip("rows:Q", format=",.0f"),
-        alt.Tooltip("before:Q", title="before the split", format=".6f"),
-        alt.Tooltip("after:Q", title="after it", format=".6f"),
-    ]
+    tips = {"split": "split:O", "feature": "feature:N", "rows": "rows:Q ,.0f"}
     return (
-        alt.Chart(data(_records(splits)))
+        _splits(splits)
         .mark_bar(color=AFTER, cornerRadiusEnd=2)
         .encode(
-            x=alt.X(
-                "split:O",
-                title="split",
-                scale=alt.Scale(padding=0.3),
-                axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False),
-            ),
+            x=alt.X("split:O", title="split", scale=alt.Scale(padding=0.3), axis=upright_axis()),
             y=alt.Y("fall:Q", title=None, axis=alt.Axis(tickCount=4, format="~%")),
-            tooltip=tooltip,
+            tooltip=tooltip({**tips, "before the split": "before:Q .6f", "after it": "after:Q .6f"}),
         )
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from mbct.model.rules import Rule
 from mbct.model.tables import TreeTable, table_of
 from mbct.model.tree import IntArray
 from mbct.model.wording import condition
-from mbct.report.charts import altair, data, figure
+from mbct.report.charts import altair, chart, figure, records, tooltip
 
 MOST_MAPS = 2
 _MOST_CLASSES = 40  # Columns or lines of a map; of a category the most frequent values come first and are kept
@@ -84,41 +83,26 @@ def render(maps: Sequence[HeatMap], target: str) -> str:
 def _figure(found: HeatMap, target: str) -> str:
     alt = altair()
     first, second = found.features
-    records: list[dict[str, Any]] = [
-        {"x": column, "y": line, "factor": factor, "shade": max(factor, _LEAST_FACTOR)}
-        for line, factors in zip(found.lines, found.factors, strict=True)
-        for column, factor in zip(found.columns, factors, strict=True)
-    ]
-    seen = [factor for factors in found.factors for factor in factors]
-    largest = max(max(seen), 1.0 / max(min(seen), _LEAST_FACTOR), 1.01)
-    colour = alt.Scale(type="log", domain=[1.0 / largest, 1.0, largest], range=list(_COLOURS), clamp=True)
-    chart = (
-        alt.Chart(data(records))
+    factors = np.array(found.factors)
+    shown = records(
+        x=np.array(found.columns), y=np.array(found.lines)[:, None], factor=factors, shade=factors.clip(_LEAST_FACTOR)
+    )
+    largest = max(float(factors.max()), 1.0 / max(float(factors.min()), _LEAST_FACTOR), 1.01)
+    ends = [1.0 / largest, 1.0, largest]
+    colour = alt.Scale(type="log", domain=ends, range=list(_COLOURS), clamp=True)
+    legend = alt.Legend(title="factor", gradientLength=160, format=".2f", values=ends)
+    drawn = (
+        chart(shown)
         .mark_rect()
         .encode(
             x=alt.X("x:N", title=first, sort=list(found.columns), axis=alt.Axis(labelLimit=110, labelOverlap=True)),
             y=alt.Y("y:N", title=second, sort=list(found.lines), axis=alt.Axis(labelLimit=150, labelOverlap=True)),
-            color=alt.Color("shade:Q", scale=colour, legend=_legend(alt, largest)),
-            tooltip=[
-                alt.Tooltip("x:N", title=first),
-                alt.Tooltip("y:N", title=second),
-                alt.Tooltip("factor:Q", title=f"× {target}", format=".3g"),
-            ],
+            color=alt.Color("shade:Q", scale=colour, legend=legend),
+            tooltip=[alt.Tooltip("x:N", title=first), *tooltip({second: "y:N", f"× {target}": "factor:Q .3g"})],
         )
     )
     more = f"; {found.left_out:,} rarer groups of values are not drawn" if found.left_out > 0 else ""
-    return figure(
-        f"table-{found.tree + 1}",
-        _sized(chart, len(found.lines)),
-        f"Factor of the {target} by {first} and {second}",
-        caption=f"Tree {found.tree + 1}: the factor of the {target} by {first} and {second}. Blue raises, orange lowers"
-        f"{more}.",
-    )
-
-
-def _legend(alt: Any, largest: float) -> Any:
-    return alt.Legend(title="factor", gradientLength=160, format=".2f", values=[1.0 / largest, 1.0, largest])
-
-
-def _sized(chart: Any, n_lines: int) -> Any:
-    return chart.properties(height=min(max(14 * n_lines, 120), 420))
+    what = f"of the {target} by {first} and {second}"
+    caption = f"Tree {found.tree + 1}: the factor {what}. Blue raises, orange lowers{more}."
+    height = min(max(14 * len(found.lines), 120), 420)
+    return figure(f"table-{found.tree + 1}", drawn, f"Factor {what}", height=height, caption=caption)

@@ -5,30 +5,37 @@ from typing import Any
 import numpy as np
 
 from mbct.evaluation.diagnostics.reliability import ReliabilityCurve, reliability_of_rows
-from mbct.report.charts import AFTER, BEFORE, MUTED, STATES, altair, data, figure, state_scale, state_shapes
+from mbct.report.charts import (
+    AFTER,
+    BEFORE,
+    MUTED,
+    STATES,
+    altair,
+    chart,
+    figure,
+    line_at,
+    records,
+    state_colour,
+    state_shape,
+    tooltip,
+    upright_axis,
+)
 from mbct.report.page import Section
 from mbct.report.scored import Scored
 
 N_BINS = 15
 _AXIS_WIDTH = 52  # Room for the labels of the vertical axes, so that both charts share their left edge
 
+Curves = list[ReliabilityCurve]
 
-Curves = tuple[ReliabilityCurve, ...]
 
-
-def compute(scored: Scored) -> tuple[Curves, Curves]:
-    """Isotonic curves before and after, their histograms over the same bars, and curves of bins."""
+def section(scored: Scored) -> Section:
+    """Isotonic curves above their histograms over the same bars, and the gaps of bins beside them."""
     reach = float(max(scored.before.y_prob.max(), scored.after.y_prob.max()))
     sides = list(zip(STATES, (scored.before, scored.after), strict=True))
-    isotonic, binned = (
-        tuple(reliability_of_rows(rows, name, n_bins, 0.95, reach) for name, rows in sides) for n_bins in (None, N_BINS)
+    curves, binned = (
+        [reliability_of_rows(rows, name, n_bins, 0.95, reach) for name, rows in sides] for n_bins in (None, N_BINS)
     )
-    return isotonic, binned
-
-
-def render(computed: tuple[Curves, Curves]) -> Section:
-    """Both charts, one above the other, and the gaps of bins beside them."""
-    curves, binned = computed
     highest = min(max(curve.highest for curve in curves) * 1.03, 1.0)
     diagram = figure(
         "reliability",
@@ -50,114 +57,68 @@ def render(computed: tuple[Curves, Curves]) -> Section:
     return Section("reliability", "Reliability before and after", lead, body)
 
 
-def _gaps(curves: tuple[ReliabilityCurve, ...]) -> Any:
+def _gaps(curves: Curves) -> Any:
     """What is left between the label rate and the prediction of each bin: 0 is right."""
     alt = altair()
-    records = [
-        {
-            "state": c.name,
-            "bin": i,
-            "gap": float(r - p),
-            "low": float(a - p),
-            "high": float(b - p),
-            "prediction": float(p),
-        }
-        for c in curves
-        for i, (p, r, a, b) in enumerate(zip(c.mean_prediction, c.label_rate, c.lower, c.upper, strict=True), start=1)
-    ]
-    x = alt.X(
-        "bin:O",
-        title="bin, by rising prediction",
-        axis=alt.Axis(labelAngle=0, labelOverlap=True, labelSeparation=4, grid=False),
+    shown = []
+    for c in curves:
+        p = c.mean_prediction
+        ends = {"low": c.lower - p, "high": c.upper - p, "prediction": p}
+        shown += records(state=c.name, bin=np.arange(1, len(p) + 1), gap=c.label_rate - p, **ends)
+    place = {
+        "x": alt.X("bin:O", title="bin, by rising prediction", axis=upright_axis()),
+        "xOffset": alt.XOffset("state:N", sort=list(STATES)),
+        "color": state_colour(),
+    }
+    tips = {" ": "state:N", "mean prediction": "prediction:Q .4f", "label rate − prediction": "gap:Q +.4f"}
+    ranges = (
+        chart(shown)
+        .mark_rule(strokeWidth=2, opacity=0.7)
+        .encode(**place, y=alt.Y("low:Q", title=None, axis=alt.Axis(tickCount=6)), y2="high:Q")
     )
-    offset = alt.XOffset("state:N", sort=list(STATES))
-    colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
-    base = alt.Chart(data(records))
-    zero = alt.Chart(data([{"zero": 0.0}])).mark_rule(color=MUTED, strokeWidth=1.2).encode(y="zero:Q")
-    ranges = base.mark_rule(strokeWidth=2, opacity=0.7).encode(
-        x=x, xOffset=offset, y=alt.Y("low:Q", title=None, axis=alt.Axis(tickCount=6)), y2="high:Q", color=colour
+    dots = (
+        chart(shown)
+        .mark_point(filled=True, size=60, opacity=1)
+        .encode(**place, y="gap:Q", shape=state_shape(), tooltip=tooltip(tips))
     )
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=x,
-        xOffset=offset,
-        y="gap:Q",
-        color=colour,
-        shape=alt.Shape("state:N", scale=state_shapes(), sort=list(STATES)),
-        tooltip=[
-            alt.Tooltip("state:N", title=" "),
-            alt.Tooltip("prediction:Q", title="mean prediction", format=".4f"),
-            alt.Tooltip("gap:Q", title="label rate − prediction", format="+.4f"),
-        ],
-    )
-    return alt.layer(zero, ranges, dots)
+    return alt.layer(line_at(y=0.0), ranges, dots)
 
 
-def _diagram(curves: tuple[ReliabilityCurve, ...], highest: float) -> Any:
+def _diagram(curves: Curves, highest: float) -> Any:
     alt = altair()
-    records = [
-        {"state": c.name, "prediction": float(p), "rate": float(r), "low": float(a), "high": float(b), "rows": float(n)}
-        for c in curves
-        for p, r, a, b, n in zip(c.mean_prediction, c.label_rate, c.lower, c.upper, c.count, strict=True)
-    ]
+    shown = []
+    for c in curves:
+        ends = {"low": c.lower, "high": c.upper, "rows": c.count}
+        shown += records(state=c.name, prediction=c.mean_prediction, rate=c.label_rate, **ends)
     scale = alt.Scale(domain=[0, highest], nice=False)
-    x = alt.X("prediction:Q", title="prediction", scale=scale, axis=alt.Axis(tickCount=6))
     axis = alt.Axis(tickCount=6, minExtent=_AXIS_WIDTH, maxExtent=_AXIS_WIDTH)
-    colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
-    base = alt.Chart(data(records))
+    x = alt.X("prediction:Q", title="prediction", scale=scale, axis=alt.Axis(tickCount=6))
+    y = alt.Y("rate:Q", scale=scale, axis=axis)
+    base = chart(shown).encode(x=x, color=state_colour())
     band = base.mark_area(opacity=0.18, clip=True).encode(
-        x=x, y=alt.Y("low:Q", scale=scale, title="label rate", axis=axis), y2="high:Q", color=colour
+        y=alt.Y("low:Q", scale=scale, title="label rate", axis=axis), y2="high:Q"
     )
-    line = base.mark_line(strokeWidth=2, clip=True).encode(x=x, y=alt.Y("rate:Q", scale=scale, axis=axis), color=colour)
+    line = base.mark_line(strokeWidth=2, clip=True).encode(y=y)
+    tips = {" ": "state:N", "prediction": "prediction:Q .4f", "label rate": "rate:Q .4f"}
+    tips |= {"from": "low:Q .4f", "to": "high:Q .4f", "rows": "rows:Q ,.0f"}
     # Not seen, they carry what the pointer shows.
-    dots = base.mark_point(filled=True, size=60, opacity=0, clip=True).encode(
-        x=x,
-        y=alt.Y("rate:Q", scale=scale, axis=axis),
-        color=colour,
-        tooltip=[
-            alt.Tooltip("state:N", title=" "),
-            alt.Tooltip("prediction:Q", title="prediction", format=".4f"),
-            alt.Tooltip("rate:Q", title="label rate", format=".4f"),
-            alt.Tooltip("low:Q", title="from", format=".4f"),
-            alt.Tooltip("high:Q", title="to", format=".4f"),
-            alt.Tooltip("rows:Q", title="rows", format=",.0f"),
-        ],
-    )
-    ends = alt.Chart(data([{"at": 0.0}, {"at": highest}]))
-    right = ends.mark_line(strokeDash=[5, 4], color=MUTED, strokeWidth=1.2).encode(x="at:Q", y="at:Q")
+    dots = base.mark_point(filled=True, size=60, opacity=0, clip=True).encode(y=y, tooltip=tooltip(tips))
+    ends_of_line = chart(records(at=np.array([0.0, highest])))
+    right = ends_of_line.mark_line(strokeDash=[5, 4], color=MUTED, strokeWidth=1.2).encode(x="at:Q", y="at:Q")
     return alt.layer(right, band, line, dots)
 
 
-def _histogram(curves: tuple[ReliabilityCurve, ...], highest: float) -> Any:
+def _histogram(curves: Curves, highest: float) -> Any:
     alt = altair()
+    scale = alt.Scale(domain=[0, highest], nice=False)
+    x = alt.X("from:Q", title="prediction", scale=scale, axis=alt.Axis(tickCount=6, grid=False))
+    axis = alt.Axis(format=".0%", tickCount=3, minExtent=_AXIS_WIDTH, maxExtent=_AXIS_WIDTH)
+    y = alt.Y("share:Q", title="share of rows", axis=axis)
     layers = []
     for curve, colour in zip(curves, (BEFORE, AFTER), strict=True):
-        shown = np.flatnonzero(curve.ends[:-1] < highest)
-        records = [
-            {"from": float(curve.ends[i]), "to": float(curve.ends[i + 1]), "share": float(curve.histogram[i])}
-            for i in shown
-        ]
-        records.append({"from": float(curve.ends[shown[-1] + 1]), "to": float(curve.reach), "share": 0.0})
-        layers.append(
-            alt.Chart(data(records))
-            .mark_area(
-                interpolate="step-after",
-                opacity=0.22,
-                line={"color": colour, "strokeWidth": 1.5},
-                color=colour,
-                clip=True,
-            )
-            .encode(
-                x=alt.X(
-                    "from:Q",
-                    title="prediction",
-                    scale=alt.Scale(domain=[0, highest], nice=False),
-                    axis=alt.Axis(tickCount=6, grid=False),
-                ),
-                y=alt.Y(
-                    "share:Q",
-                    title="share of rows",
-                    axis=alt.Axis(format=".0%", tickCount=3, minExtent=_AXIS_WIDTH, maxExtent=_AXIS_WIDTH),
-                ),
-            )
-        )
+        last = int(np.sum(curve.ends[:-1] < highest))  # bars beyond the diagram are not drawn
+        shown = records(**{"from": curve.ends[: last + 1], "share": np.append(curve.histogram[:last], 0.0)})
+        line = {"color": colour, "strokeWidth": 1.5}
+        bars = chart(shown).mark_area(interpolate="step-after", opacity=0.22, line=line, color=colour, clip=True)
+        layers.append(bars.encode(x=x, y=y))
     return alt.layer(*layers)

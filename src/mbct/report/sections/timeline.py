@@ -1,14 +1,25 @@
 """Chapter: predicted over observed positives through time, before and after."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mbct.evaluation.diagnostics.field_bias import GroupColumns, group_columns
-from mbct.evaluation.diagnostics.subgroups import ratio_limits, ratio_ticks
-from mbct.report.charts import MUTED, STATES, altair, data, figure, state_scale, state_shapes
+from mbct.evaluation.diagnostics.subgroups import ratio_limits
+from mbct.report.charts import (
+    STATES,
+    altair,
+    chart,
+    figure,
+    line_at,
+    ratio_axis,
+    records,
+    state_colour,
+    state_shape,
+    tooltip,
+    upright_axis,
+)
 from mbct.report.page import Section
 from mbct.report.scored import Scored
 
@@ -16,25 +27,21 @@ _UNITS = ((45, "day", "D"), (400, "week", "W"), (1800, "month", "M"))  # Longest
 _MOST_NUMBERS = 60  # Whole numbers are periods themselves up to so many; more are cut into stretches
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """Periods in order, their unit in words, and the sums of each before and after."""
-
-    unit: str
-    periods: tuple[str, ...]
-    before: GroupColumns
-    after: GroupColumns
-
-
-def compute(scored: Scored) -> Timeline | None:
-    """PCOC of every period; None where no time is known, or only one period."""
+def section(scored: Scored) -> Section | None:
+    """PCOC of every period in one chart; None where no time is known, or only one period."""
     if scored.time is None:
         return None
     unit, codes, periods = periods_of(scored.time)
     if len(periods) < 2:
         return None
-    before, after = (group_columns(rows, codes, len(periods), 0.95) for rows in (scored.before, scored.after))
-    return Timeline(unit, periods, before, after)
+    lead = (
+        f"Predicted over observed positives (PCOC) of each {unit}: 1 is right, below 1 predictions are too low. "
+        "Bands are 95 % intervals of the label rate. A drift after the model was fitted asks for a refit."
+    )
+    sides = [group_columns(rows, codes, len(periods), 0.95) for rows in (scored.before, scored.after)]
+    drawn = _chart(unit, np.array(periods), sides)
+    chart_of_time = figure("time", drawn, f"PCOC of each {unit} before and after calibration", height=240)
+    return Section("time", "Through time", lead, chart_of_time)
 
 
 def periods_of(time: npt.NDArray[Any]) -> tuple[str, npt.NDArray[np.int64], tuple[str, ...]]:
@@ -59,55 +66,23 @@ def periods_of(time: npt.NDArray[Any]) -> tuple[str, npt.NDArray[np.int64], tupl
     return name, codes.astype(np.int64), tuple(map(str, shown))
 
 
-def render(found: Timeline) -> Section:
-    """One chart."""
-    lead = (
-        f"Predicted over observed positives (PCOC) of each {found.unit}: 1 is right, below 1 predictions are too low. "
-        "Bands are 95 % intervals of the label rate. A drift after the model was fitted asks for a refit."
-    )
-    chart = figure("time", _chart(found), f"PCOC of each {found.unit} before and after calibration", height=240)
-    return Section("time", "Through time", lead, chart)
-
-
-def _chart(found: Timeline) -> Any:
+def _chart(unit: str, periods: npt.NDArray[np.str_], sides: list[GroupColumns]) -> Any:
     alt = altair()
-    sides = tuple(zip(STATES, (found.before, found.after), strict=True))
-    low, high = limits = ratio_limits([side.ratio for _, side in sides], widest=5.0)
-    records = [
-        {
-            "state": state,
-            "period": period,
-            "ratio": float(np.clip(side.ratio[i], low, high)),
-            "low": float(np.clip(side.lower[i], low, high)),
-            "high": float(np.clip(side.upper[i], low, high)),
-            "pcoc": float(side.ratio[i]),
-            "rows": float(side.sums.count[i]),
-        }
-        for state, side in sides
-        for i, period in enumerate(found.periods)
-        if np.isfinite(side.ratio[i])
-    ]
-    axis = alt.Axis(labelAngle=0, labelOverlap="greedy", labelSeparation=8, grid=False)
-    x = alt.X("period:O", sort=list(found.periods), title=found.unit, axis=axis)
-    scale = alt.Scale(type="log", domain=list(limits), nice=False)
-    y_axis = alt.Axis(values=ratio_ticks(*limits), format="~g")
-    colour = alt.Color("state:N", scale=state_scale(), sort=list(STATES))
-    base = alt.Chart(data(records))
-    one = alt.Chart(data([{"one": 1.0}])).mark_rule(color=MUTED, strokeWidth=1.2).encode(y="one:Q")
+    limits = ratio_limits([side.ratio for side in sides], widest=5.0)
+    shown = []
+    for state, side in zip(STATES, sides, strict=True):
+        known = np.isfinite(side.ratio)
+        ratio, low, high = (np.clip(each[known], *limits) for each in (side.ratio, side.lower, side.upper))
+        told = {"pcoc": side.ratio[known], "rows": side.sums.count[known]}
+        shown += records(state=state, period=periods[known], ratio=ratio, low=low, high=high, **told)
+    x = alt.X(
+        "period:O", sort=periods.tolist(), title=unit, axis=upright_axis(labelOverlap="greedy", labelSeparation=8)
+    )
+    y = alt.Y("ratio:Q", **ratio_axis(limits))
+    base = chart(shown).encode(x=x, color=state_colour())
     band = base.mark_area(opacity=0.18).encode(
-        x=x, y=alt.Y("low:Q", scale=scale, title="predicted / observed", axis=y_axis), y2="high:Q", color=colour
+        y=alt.Y("low:Q", title="predicted / observed", **ratio_axis(limits)), y2="high:Q"
     )
-    line = base.mark_line(strokeWidth=2).encode(x=x, y=alt.Y("ratio:Q", scale=scale, axis=y_axis), color=colour)
-    dots = base.mark_point(filled=True, size=40, opacity=1).encode(
-        x=x,
-        y=alt.Y("ratio:Q", scale=scale, axis=y_axis),
-        color=colour,
-        shape=alt.Shape("state:N", scale=state_shapes(), sort=list(STATES)),
-        tooltip=[
-            alt.Tooltip("period:O", title=found.unit),
-            alt.Tooltip("state:N", title=" "),
-            alt.Tooltip("pcoc:Q", title="PCOC", format=".3f"),
-            alt.Tooltip("rows:Q", title="rows", format=",.0f"),
-        ],
-    )
-    return alt.layer(one, band, line, dots)
+    tips = {unit: "period:O", " ": "state:N", "PCOC": "pcoc:Q .3f", "rows": "rows:Q ,.0f"}
+    dots = base.mark_point(filled=True, size=40, opacity=1).encode(y=y, shape=state_shape(), tooltip=tooltip(tips))
+    return alt.layer(line_at(y=1.0), band, base.mark_line(strokeWidth=2).encode(y=y), dots)

@@ -1,25 +1,19 @@
 """Chapter: the segments that were worst before."""
 
-from mbct.evaluation.diagnostics.field_bias import SegmentBias, WorstSegment, worst_segments
+from mbct.evaluation.diagnostics.field_bias import SegmentBias, worst_segments
 from mbct.report.page import Column, Section, number, ratio, ratio_interval, table, text
 from mbct.report.scored import Scored
 
 MOST = 6
 
 
-def compute(scored: Scored, order: list[str]) -> tuple[tuple[WorstSegment, ...], int]:
-    """The worst values and pairs of values; ``order`` names the fields by falling error."""
-    if not scored.fields:
-        return (), 0
+def section(scored: Scored, order: list[str]) -> Section:
+    """The worst values and pairs of values, worst first; ``order`` names the fields by falling error."""
     position = {field.name: i for i, field in enumerate(scored.fields)}
-    return worst_segments(
-        scored.before, scored.after, scored.fields, [position[name] for name in order], MOST, confidence=0.95
+    numbers = [position[name] for name in order]
+    worst, tested = (
+        worst_segments(scored.before, scored.after, scored.fields, numbers, MOST, 0.95) if numbers else ((), 0)
     )
-
-
-def render(found: tuple[tuple[WorstSegment, ...], int]) -> Section:
-    """A table, worst first."""
-    worst, tested = found
     lead = (
         f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its "
         "95 % interval. A pair is listed only where it is significantly worse than each of its values. ● marks a "
