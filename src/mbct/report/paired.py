@@ -1,15 +1,13 @@
 """Metrics before and after on the same resamples, so that their difference has an interval of its own."""
 
-import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from mbct.evaluation.metrics.resampling import Resampling
 from mbct.evaluation.metrics.rows import Rows
-from mbct.progress import progress
 from mbct.validation import FloatArray
 
 CONFIDENCE = 0.95
@@ -47,64 +45,36 @@ def n_resamples(n_rows: int) -> int:
 
 
 def paired_estimates(
-    before: Rows,
-    after: Rows,
-    statistics: Mapping[str, Statistic],
-    *,
-    blocks: npt.NDArray[np.integer] | None = None,
-    seed: int = 0,
+    before: Rows, after: Rows, statistics: Mapping[str, Statistic], *, blocks: npt.NDArray[np.integer] | None = None
 ) -> dict[str, PairedEstimate]:
     """Every statistic of both predictions with 95 % intervals; the order of the rows does not matter.
 
     ``blocks`` numbers the rows that belong together, which are then drawn together.
     """
-    keys = (before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob)
-    order = np.lexsort(keys)
+    order = np.lexsort((before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob))
     by_after = np.argsort(after.y_prob[order], kind="stable")
-    rows = before.by_prediction(order), after.by_prediction(order[by_after])
-    known = _values(*rows, statistics)
-    times = n_resamples(len(before))
-    block = np.arange(len(order)) if blocks is None else blocks[order]
-    block_of = block, block[by_after]
-    n_blocks = int(block.max()) + 1
+    old, new = before.by_prediction(order), after.by_prediction(order[by_after])
 
-    with progress("resampling", times) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
+    def measure(weight: FloatArray) -> FloatArray:
+        sides = old.with_weight(weight), new.with_weight(weight[by_after])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.array([[statistic(rows) for statistic in statistics.values()] for rows in sides])
 
-        def replicate(number: int) -> FloatArray:
-            rng = np.random.default_rng([seed, number])
-            drawn = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-            old, new = (each.with_weight(each.weight * drawn[of]) for each, of in zip(rows, block_of, strict=True))
-            found = _values(old, new, statistics)
-            advance(1)
-            return found
+    resampling = Resampling(CONFIDENCE, n_resamples(len(before)))
+    drawn = old if blocks is None else replace(old, blocks=blocks[order].astype(np.int32))
+    known, replicates = measure(old.weight), resampling.replicates(drawn, measure)
 
-        replicates = np.stack(list(pool.map(replicate, range(times))))
-    return {name: _estimate(known[:, i], replicates[:, :, i]) for i, name in enumerate(statistics)}
+    def interval(value: float, found: FloatArray, lowest: float = 0.0) -> tuple[float, float]:
+        ends = resampling.interval_of(value, found, lowest)
+        if ends is None or np.isfinite(found).sum() < len(found) // 2:
+            return np.nan, np.nan
+        return ends.lower, ends.upper
 
-
-def _values(before: Rows, after: Rows, statistics: Mapping[str, Statistic]) -> FloatArray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.array([[statistic(rows) for statistic in statistics.values()] for rows in (before, after)])
-
-
-def _estimate(known: FloatArray, replicates: FloatArray) -> PairedEstimate:
-    before, after = float(known[0]), float(known[1])
-    with np.errstate(invalid="ignore"):
-        change = replicates[:, 1] - replicates[:, 0]
-    return PairedEstimate(
-        before,
-        after,
-        _interval(before, replicates[:, 0], lowest=0.0),
-        _interval(after, replicates[:, 1], lowest=0.0),
-        _interval(after - before, change, lowest=-np.inf),
-    )
-
-
-def _interval(value: float, replicates: FloatArray, lowest: float) -> tuple[float, float]:
-    """From 2·value − upper quantile to 2·value − lower quantile, over the replicates that exist."""
-    usable = replicates[np.isfinite(replicates)]
-    if not np.isfinite(value) or len(usable) < len(replicates) // 2:
-        return float("nan"), float("nan")
-    tail = (1.0 - CONFIDENCE) / 2.0
-    low, high = np.quantile(usable, [tail, 1.0 - tail])
-    return float(max(2.0 * value - high, lowest)), float(max(2.0 * value - low, lowest))
+    estimates = {}
+    for i, name in enumerate(statistics):
+        (was, now), (first, second) = known[:, i].tolist(), replicates[:, :, i].T
+        with np.errstate(invalid="ignore"):
+            change = second - first
+        ends = interval(was, first), interval(now, second), interval(now - was, change, -np.inf)
+        estimates[name] = PairedEstimate(was, now, *ends)
+    return estimates

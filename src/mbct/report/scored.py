@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mbct.errors import DataError
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
 from mbct.evaluation.metrics.evaluation import Evaluation
 from mbct.evaluation.metrics.many_classes import evaluate_classes
-from mbct.evaluation.metrics.rows import Rows, Segmentation, segment
+from mbct.evaluation.metrics.rows import Rows, Segmentation, missing_values, segment
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray, as_probabilities, same_length
 
@@ -102,8 +102,8 @@ def score_rows(
     columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
     other = None if score_column is None else as_probabilities(columns.numpy(name), f"score {name!r}")
     rows = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
-    if name != rows.score:
-        rows = _without(rows, name)
+    if name != rows.score:  # the column that stood in for the score is no segment
+        rows = replace(rows, columns=rows.columns.without(name))
     fields, left_out = _fields(_segment_columns(rows, calibrator, by))
     codes = tuple(field.codes for field in fields)
     before, after = (Rows(p, rows.y_true, rows.weight, codes) for p in (rows.before, rows.after))
@@ -207,9 +207,9 @@ def _usable(
     """Rows that have a label, a prediction and a weight, and what the others lack."""
     kept, dropped = np.ones(columns.n_rows, dtype=np.bool_), []
     weight = columns.numpy(sample_weight) if isinstance(sample_weight, str) else sample_weight
-    faults = [(is_missing(labels), "without a label to compare the prediction with")]
+    faults = [(missing_values(labels), "without a label to compare the prediction with")]
     scores = [name for name in score_columns if name in columns]
-    faults += [(is_missing(columns.numpy(name)), "without a prediction to calibrate") for name in scores]
+    faults += [(missing_values(columns.numpy(name)), "without a prediction to calibrate") for name in scores]
     if weight is not None and not isinstance(weight, int | float):
         faults.append((np.asarray(weight) == 0, "of weight 0, which count for nothing"))
     for fault, why in faults:
@@ -223,30 +223,10 @@ def _usable(
     return kept, dropped
 
 
-def is_missing(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which values are None or not a number.
-
-    >>> is_missing(np.array([1, None, float("nan")], dtype=object)).tolist()
-    [False, True, True]
-    """
-    if column.dtype.kind == "f":
-        return np.asarray(np.isnan(column), dtype=np.bool_)
-    if column.dtype.kind != "O":
-        return np.zeros(len(column), dtype=np.bool_)
-    return np.fromiter(
-        (v is None or type(v).__name__ == "NAType" or v != v for v in column.tolist()), np.bool_, len(column)
-    )
-
-
 def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
     if sample_weight is None or isinstance(sample_weight, str | int | float):
         return sample_weight
     return np.asarray(sample_weight)[kept]
-
-
-def _without(rows: CalibratedRows, name: str) -> CalibratedRows:
-    """The rows without the column that stood in for the score: it is no segment."""
-    return CalibratedRows(rows.columns.without(name), rows.score, rows.y_true, rows.before, rows.after, rows.weight)
 
 
 def _fields(columns: Columns) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:

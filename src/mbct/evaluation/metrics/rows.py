@@ -209,7 +209,7 @@ def segment(column: npt.NDArray[Any], name: str) -> Segmentation:
     >>> segment(np.array(["b", "a", None, "b"], dtype=object), "site").codes.tolist()
     [1, 0, 2, 1]
     """
-    missing = _missing(column)
+    missing = missing_values(column)
     present = column[~missing]
     if column.dtype.kind == "f" and _is_continuous(present):
         codes, labels = _quantiles(present)
@@ -229,11 +229,14 @@ def _is_single_column(by: Any) -> bool:
     return isinstance(by, list | tuple) and not any(isinstance(value, list | tuple | np.ndarray) for value in by)
 
 
-def _missing(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    if column.dtype.kind == "f":
-        return np.asarray(np.isnan(column), dtype=np.bool_)
-    if column.dtype.kind in "mM":
-        return np.asarray(np.isnat(column), dtype=np.bool_)
+def missing_values(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which values are None, not a number or no time.
+
+    >>> missing_values(np.array([1, None, float("nan")], dtype=object)).tolist()
+    [False, True, True]
+    """
+    if column.dtype.kind in "fmM":
+        return np.asarray(column != column, dtype=np.bool_)
     if column.dtype.kind == "O":
         return np.fromiter((_is_missing(value) for value in column.tolist()), np.bool_, len(column))
     return np.zeros(len(column), dtype=np.bool_)
@@ -242,7 +245,7 @@ def _missing(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float) and value != value
+    return isinstance(value, float | np.floating) and bool(value != value)
 
 
 def _is_continuous(values: npt.NDArray[Any]) -> bool:
