@@ -1,19 +1,21 @@
 """Public names that are imported on first use, so that importing a package costs nothing that is not needed."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, str]
+    package: str, *names_of: tuple[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in other ``modules``.
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose names live in other modules.
 
-    A name whose module ends with the name itself, and does not define it, is that module. For type checkers the package
-    imports the same names under ``TYPE_CHECKING``; a test holds both lists together.
+    Each of ``names_of`` is a module and the names that it defines, between spaces. A name that ends its module's own
+    name, and that the module does not define, is that module. For type checkers the package imports the same names
+    under ``TYPE_CHECKING``; a test holds both lists together.
     """
+    modules = {name: module for module, names in names_of for name in names.split()}
 
     def load(name: str) -> Any:
         if name not in modules:
@@ -23,7 +25,7 @@ def lazy_names(
             return module
         return getattr(module, name)
 
-    def names() -> list[str]:
+    def known() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})
 
-    return load, names, sorted(modules)
+    return load, known, sorted(modules)

@@ -40,12 +40,10 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
-    {
-        **{attribute: module for module, attribute in METHODS.values()},
-        "CalibratedClassifier": "mbct.calibrators.classifier",
-        "Calibrator": "mbct.calibrators.base",
-        "OnlineCalibrator": "mbct.calibrators.online",
-        **dict.fromkeys(("estimate_prevalence", "shift_prevalence"), "mbct.calibrators.prevalence"),
-        **dict.fromkeys(("available", "calibrator_class", "make"), "mbct.calibrators.registry"),
-    },
+    *METHODS.values(),
+    ("mbct.calibrators.base", "Calibrator"),
+    ("mbct.calibrators.classifier", "CalibratedClassifier"),
+    ("mbct.calibrators.online", "OnlineCalibrator"),
+    ("mbct.calibrators.prevalence", "estimate_prevalence shift_prevalence"),
+    ("mbct.calibrators.registry", "available calibrator_class make"),
 )

@@ -20,14 +20,11 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
-    {
-        "BinsDisplay": "mbct.plots.bins",
-        "DecisionCurveDisplay": "mbct.plots.decision_curve",
-        "FieldBiasDisplay": "mbct.plots.field_bias",
-        "FitTraceDisplay": "mbct.plots.fit_trace",
-        "PUDDisplay": "mbct.plots.pud",
-        "ReliabilityDisplay": "mbct.plots.reliability",
-        "SegmentReliabilityDisplay": "mbct.plots.reliability",
-        "TreeDisplay": "mbct.plots.tree",
-    },
+    ("mbct.plots.bins", "BinsDisplay"),
+    ("mbct.plots.decision_curve", "DecisionCurveDisplay"),
+    ("mbct.plots.field_bias", "FieldBiasDisplay"),
+    ("mbct.plots.fit_trace", "FitTraceDisplay"),
+    ("mbct.plots.pud", "PUDDisplay"),
+    ("mbct.plots.reliability", "ReliabilityDisplay SegmentReliabilityDisplay"),
+    ("mbct.plots.tree", "TreeDisplay"),
 )

@@ -11,11 +11,5 @@ if TYPE_CHECKING:
     from mbct.report.build import write_report as write_report
 
 __getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "ReportOptions": "mbct.report.build",
-        "ReportSummary": "mbct.report.build",
-        "build_report": "mbct.report.build",
-        "write_report": "mbct.report.build",
-    },
+    __name__, ("mbct.report.build", "ReportOptions ReportSummary build_report write_report")
 )

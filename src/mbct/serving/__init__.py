@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
-    {
-        "BatchScorer": "mbct.serving.batch",
-        "ModelRegistry": "mbct.store.model_registry",
-        "RowScorer": "mbct.serving.row",
-        "ServiceOptions": "mbct.serving.options",
-        "explain": "mbct.serving.explanation",
-        "publish": "mbct.store.model_registry",
-        "rollback": "mbct.store.model_registry",
-        "serve": "mbct.serving.server",
-    },
+    ("mbct.serving.batch", "BatchScorer"),
+    ("mbct.serving.explanation", "explain"),
+    ("mbct.serving.options", "ServiceOptions"),
+    ("mbct.serving.row", "RowScorer"),
+    ("mbct.serving.server", "serve"),
+    ("mbct.store.model_registry", "ModelRegistry publish rollback"),
 )
