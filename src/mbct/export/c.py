@@ -2,14 +2,17 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from typing import Any
 
 from mbct.errors import ParameterError
 from mbct.export import c_source
 from mbct.export.spelling import identifiers, is_int64, number_of
 from mbct.model.bins import CategoryBins, Feature, NumberBins
-from mbct.model.conditions import run_nodes, used_features
+from mbct.model.conditions import RunNode, run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -20,23 +23,12 @@ _PER_LINE = 12
 
 @dataclass(frozen=True)
 class Field:
-    """One member of the row: its C type, how it becomes a code, and the tables that this needs."""
+    """One member of the row."""
 
     bins: Feature
     name: str
     kind: str
-    """Which of the ``c_source`` functions makes the code: number, text, integer, real or flag."""
-
-    @property
-    def missing(self) -> str:
-        """What stands for a missing value."""
-        return {"number": "NAN", "real": "NAN", "flag": "-1"}.get(self.kind, "NULL")
-
-    @property
-    def declaration(self) -> str:
-        """The member of the struct."""
-        kinds = {"text": "const char *", "integer": "const long long *", "flag": "int "}
-        return f"{kinds.get(self.kind, 'double ')}{self.name};"
+    """One of ``c_source.KINDS``."""
 
 
 def to_c(model: CalibrationEnsemble, prefix: str = "mbct") -> str:
@@ -65,21 +57,23 @@ def _kind(bins: Feature) -> str:
 def _members(fields: list[Field]) -> str:
     lines = []
     for field in fields:
-        what = "the prediction" if field is fields[0] else f"{field.missing} where missing"
-        lines.append(f"    {field.declaration} /* {_comment(field.bins.name)}: {what} */")
+        kind = c_source.KINDS[field.kind]
+        what = "the prediction" if field is fields[0] else f"{kind.missing} where missing"
+        lines.append(f"    {kind.declared}{field.name}; /* {_comment(field.bins.name)}: {what} */")
     return "\n".join(lines)
 
 
 def _walk(model: CalibrationEnsemble, every: list[Field], prefix: str) -> list[str]:
     used = used_features(model)
     fields = [every[j] for j in used]
-    kinds = [kind for kind in c_source.ENCODERS if any(field.kind == kind for field in fields)]
+    searched = [kind for kind in c_source.KINDS if kind != "number" and any(field.kind == kind for field in fields)]
     codes = [f"    code[{i}] = {_encoder_call(field)};" for i, field in enumerate(fields)]
     walk = {"prefix": prefix, "score": fields[0].name, "n_features": len(fields), "codes": "\n".join(codes)}
     return [
         *(line for field in fields for line in _tables_of_field(field)),
         *_tables_of_trees(model, {feature: i for i, feature in enumerate(used)}),
-        *(c_source.ENCODERS[kind] for kind in kinds),
+        c_source.CODE_OF_NUMBER,
+        *(c_source.CODE_OF_KEY.format(name=kind, kind=c_source.KINDS[kind]) for kind in searched),
         c_source.WALK.format(**walk, move=c_source.MOVES[model.link].format(epsilon=EPSILON)),
     ]
 
@@ -88,63 +82,51 @@ def _encoder_call(field: Field) -> str:
     bins, value = field.bins, f"row->{field.name}"
     if isinstance(bins, NumberBins):
         return f"code_of_number({value}, edges_{field.name}, {len(bins.edges)})"
-    n_keys = len(_texts(bins) if field.kind == "text" else _numbers(field.kind, bins))
-    return f"code_of_{field.kind}({value}, keys_{field.name}, codes_{field.name}, {n_keys}, {bins.n_values})"
+    known = (value, f"keys_{field.name}", f"codes_{field.name}", len(_known(field.kind, bins)), bins.n_values)
+    return f"code_of_{field.kind}({', '.join(map(str, known))})"
 
 
 def _tables_of_field(field: Field) -> Iterator[str]:
-    bins = field.bins
+    bins, kind = field.bins, field.kind
     if isinstance(bins, NumberBins):
         yield from _array("double", f"edges_{field.name}", map(_double, bins.edges))
         return
-    if field.kind == "text":
-        texts = sorted(_texts(bins).items())
-        codes = [code for _, code in texts]
-        yield from _text_table(field.name, [text for text, _ in texts])
+    known = _known(kind, bins)
+    if kind == "text":
+        yield from _text_table(field.name, list(known))
     else:
-        numbers = sorted(_numbers(field.kind, bins).items())
-        codes = [code for _, code in numbers]
-        kind = {"real": "double", "integer": "long long", "flag": "int"}[field.kind]
-        write = _double if field.kind == "real" else _integer
-        yield from _array(kind, f"keys_{field.name}", (write(number) for number, _ in numbers))
-    yield from _array("int", f"codes_{field.name}", map(str, codes))
+        yield from _array(
+            c_source.KINDS[kind].key, f"keys_{field.name}", map(_double if kind == "real" else _integer, known)
+        )
+    yield from _array("int", f"codes_{field.name}", map(str, known.values()))
 
 
-def _texts(bins: CategoryBins) -> dict[bytes, int]:
-    """Codes of known texts; one with a zero byte inside is no C string, so no row can hold it."""
-    return {text.encode(): code for text, code in bins.code_of.items() if text is not None and "\0" not in text}
-
-
-def _numbers(kind: str, bins: CategoryBins) -> dict[float, int]:
-    """Codes of known values that C compares as numbers."""
-    if kind == "real":
-        return {number_of(bins, value): code for code, value in enumerate(bins.values)}
-    if kind == "integer":
-        return {int(value): code for code, value in enumerate(bins.values)}
-    return {int(value == "true"): code for code, value in enumerate(bins.values)}
+def _known(kind: str, bins: CategoryBins) -> dict[Any, int]:
+    """Codes of known values as C compares them, sorted; a text with a zero byte inside is no C string."""
+    if kind == "text":
+        keys = {text.encode(): code for text, code in bins.code_of.items() if text is not None and "\0" not in text}
+    else:
+        readers: dict[str, Callable[[str], Any]] = {"integer": int, "flag": "true".__eq__}
+        read = readers.get(kind, partial(number_of, bins))
+        keys = {read(value): code for code, value in enumerate(bins.values)}
+    return dict(sorted(keys.items()))
 
 
 def _tables_of_trees(model: CalibrationEnsemble, position: dict[int, int]) -> Iterator[str]:
     roots: list[int] = []
-    features: list[int] = []
-    steps: list[float] = []
-    first_run: list[int] = [0]
-    starts: list[int] = []
+    nodes: list[RunNode] = []
     children: list[int] = []
     for tree in model.trees:
-        root = len(features)
+        root = len(nodes)
         roots.append(root)
-        for node in run_nodes(model, tree):
-            features.append(position.get(node.feature, -1))
-            steps.append(node.step)
-            starts.extend(node.starts)
-            children.extend(child if child < 0 else child + root for child in node.children)
-            first_run.append(len(starts))
+        nodes += run_nodes(model, tree)
+        children += [child if child < 0 else child + root for node in nodes[root:] for child in node.children]
+    first_run = accumulate((len(node.starts) for node in nodes), initial=0)
     yield from _array("int", "tree_root", map(str, roots))
-    yield from _array("int", "node_feature", map(str, features))
-    yield from _array("double", "node_step", map(_double, steps))
+    yield from _array("int", "node_feature", (str(position.get(node.feature, -1)) for node in nodes))
+    yield from _array("double", "node_step", (_double(node.step) for node in nodes))
     yield from _array("int", "node_first_run", map(str, first_run))
-    yield from _array("int", "run_start", map(str, starts))
+    yield from _array("int", "run_start", (str(start) for node in nodes for start in node.starts))
     yield from _array("int", "run_child", map(str, children))
     yield f"enum {{ N_TREES = {len(roots)} }};"
 

@@ -1,5 +1,7 @@
 """The parts of the exported C file that do not depend on the model."""
 
+from typing import NamedTuple
+
 DECLARATIONS = """\
 /* Calibrated probabilities from raw values, in C99 without allocation; link with -lm.
 
@@ -30,8 +32,30 @@ double {prefix}_calibrate(const struct {prefix}_row *row)
 }}
 """
 
-ENCODERS = {
-    "number": """\
+
+class Kind(NamedTuple):
+    """How C holds a feature's values and finds one among the sorted known ones."""
+
+    declared: str
+    missing: str
+    """What stands for a missing value."""
+    key: str = ""
+    """Type of a known value."""
+    absent: str = ""
+    """Whether ``x`` is missing."""
+    order: str = ""
+    """Below 0 where a known value lies below ``x``, 0 where they are equal."""
+
+
+KINDS = {
+    "number": Kind("double ", "NAN"),
+    "text": Kind("const char *", "NULL", "char *const", "x == NULL", "strcmp(keys[middle], x)"),
+    "integer": Kind("const long long *", "NULL", "long long", "x == NULL", "(keys[middle] > *x) - (keys[middle] < *x)"),
+    "real": Kind("double ", "NAN", "double", "isnan(x)", "(keys[middle] > x) - (keys[middle] < x)"),
+    "flag": Kind("int ", "-1", "int", "x < 0", "keys[middle] - (x != 0)"),
+}
+
+CODE_OF_NUMBER = """\
 /* Number of edges below x: the intervals are (edge, next edge]. */
 static int code_of_number(double x, const double *edges, int n)
 {
@@ -49,87 +73,30 @@ static int code_of_number(double x, const double *edges, int n)
     }
     return low;
 }
-""",
-    "text": """\
-/* Code of a text among sorted keys; `missing` where it is NULL, the next code where it is unknown. */
-static int code_of_text(const char *x, const char *const *keys, const int *codes, int n, int missing)
-{
+"""
+
+CODE_OF_KEY = """\
+/* Code of a value among sorted keys; `missing` where there is none, the next code where it is unknown. */
+static int code_of_{name}({kind.declared}x, const {kind.key} *keys, const int *codes, int n, int missing)
+{{
     int low = 0, high = n;
-    if (x == NULL) {
+    if ({kind.absent}) {{
         return missing;
-    }
-    while (low < high) {
-        int middle = (low + high) / 2, order = strcmp(keys[middle], x);
-        if (order == 0) {
+    }}
+    while (low < high) {{
+        int middle = (low + high) / 2, order = {kind.order};
+        if (order == 0) {{
             return codes[middle];
-        }
-        if (order < 0) {
+        }}
+        if (order < 0) {{
             low = middle + 1;
-        } else {
+        }} else {{
             high = middle;
-        }
-    }
+        }}
+    }}
     return missing + 1;
-}
-""",
-    "integer": """\
-static int code_of_integer(const long long *x, const long long *keys, const int *codes, int n, int missing)
-{
-    int low = 0, high = n;
-    if (x == NULL) {
-        return missing;
-    }
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (keys[middle] == *x) {
-            return codes[middle];
-        }
-        if (keys[middle] < *x) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return missing + 1;
-}
-""",
-    "real": """\
-static int code_of_real(double x, const double *keys, const int *codes, int n, int missing)
-{
-    int low = 0, high = n;
-    if (isnan(x)) {
-        return missing;
-    }
-    while (low < high) {
-        int middle = (low + high) / 2;
-        if (keys[middle] == x) {
-            return codes[middle];
-        }
-        if (keys[middle] < x) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return missing + 1;
-}
-""",
-    "flag": """\
-static int code_of_flag(int x, const int *keys, const int *codes, int n, int missing)
-{
-    int i;
-    if (x < 0) {
-        return missing;
-    }
-    for (i = 0; i < n; i++) {
-        if (keys[i] == (x != 0)) {
-            return codes[i];
-        }
-    }
-    return missing + 1;
-}
-""",
-}
+}}
+"""
 
 WALK = """\
 /* The step of the node where a row stops; a node's runs of codes each name a child, or -1 to stop. */

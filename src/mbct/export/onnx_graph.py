@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.model.conditions import run_nodes
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.tree import STOP
 
@@ -71,8 +70,8 @@ class Graph:
 class WalkTables:
     """Of node v, the next node of a row with code c is ``child[start[v] + stride[v]·c]``, with c of ``feature[v]``.
 
-    A leaf has stride 0 and leads to itself; where a code stops at an inner node it leads to a leaf of its own, with
-    the node's step. After ``depth`` steps every row has arrived.
+    A leaf has stride 0 and leads to itself, as does an inner node for codes that stop there. After ``depth`` steps
+    every row has arrived.
     """
 
     roots: Integers
@@ -86,38 +85,25 @@ class WalkTables:
 
 def walk_tables(model: CalibrationEnsemble, used: list[int]) -> WalkTables:
     """The tables of a model; features are numbered by their place among the ``used`` ones."""
-    position = {feature: i for i, feature in enumerate(used)}
-    columns: dict[str, list[Any]] = {name: [] for name in ("roots", "feature", "start", "stride", "step")}
-    tables: list[npt.NDArray[np.int32]] = []
-    filled = depth = 0
-
-    def add(feature: int, stride: int, step: float, table: npt.NDArray[np.int32]) -> None:
-        nonlocal filled
-        for name, value in (("feature", feature), ("start", filled), ("stride", stride), ("step", step)):
-            columns[name].append(value)
-        tables.append(table)
-        filled += len(table)
-
+    position = np.zeros(len(model.bins) + 1, dtype=np.int64)  # A leaf's feature, −1, is the last of these
+    position[used] = np.arange(len(used))
+    roots, starts, children = [], [], []
+    n_nodes = n_entries = depth = 0
     for tree in model.trees:
-        nodes = run_nodes(model, tree)
-        root = len(columns["step"])
-        columns["roots"].append(root)
-        stops = {v: root + len(nodes) + i for i, v in enumerate(v for v, n in enumerate(nodes) if STOP in n.children)}
-        levels = [0] * len(nodes)
-        for v, node in enumerate(nodes):
-            if node.feature < 0:
-                add(0, 0, node.step, np.array([root + v], dtype=np.int32))
-                continue
-            for child in node.children:
-                if child != STOP:
-                    levels[child] = max(levels[child], levels[v] + 1)
-            targets = np.array([stops[v] if child == STOP else root + child for child in node.children], np.int32)
-            lengths = np.diff([*node.starts, model.bins[node.feature].n_codes])
-            add(position[node.feature], 1, node.step, np.repeat(targets, lengths))
-            depth = max(depth, levels[v] + 1)
-        for v, stop in stops.items():
-            add(0, 0, nodes[v].step, np.array([stop], dtype=np.int32))
-    integers = {name: np.array(columns[name], dtype=np.int64) for name in ("roots", "feature", "start", "stride")}
-    return WalkTables(
-        **integers, child=np.concatenate(tables), step=np.array(columns["step"], dtype=np.float64), depth=depth
-    )
+        inner, leaves = np.flatnonzero(tree.feature >= 0), tree.leaves
+        owner = np.repeat(inner, np.array(model.bins.n_codes)[tree.feature[inner]])
+        child = np.concatenate([np.where(tree.table == STOP, owner, tree.table), leaves])
+        start = tree.table_start.copy()
+        start[leaves] = len(tree.table) + np.arange(len(leaves))
+        level = [0]
+        for parent in tree.parents[1:].tolist():
+            level.append(level[parent] + 1)
+        roots.append(n_nodes)
+        starts.append(start + n_entries)
+        children.append((child + n_nodes).astype(np.int32))
+        n_nodes, n_entries, depth = n_nodes + tree.n_nodes, n_entries + len(child), max(depth, *level)
+    feature = np.concatenate([tree.feature for tree in model.trees])
+    step = np.concatenate([tree.leaf_value for tree in model.trees])
+    stride = (feature >= 0).astype(np.int64)
+    start, child = np.concatenate(starts), np.concatenate(children)
+    return WalkTables(np.array(roots), position[feature], start, stride, child, step, depth)
