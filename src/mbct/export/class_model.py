@@ -148,20 +148,15 @@ def classes_to_onnx(model: ClassModel, missing_text: str = "", output: str = "ca
     """A serialised ONNX model: inputs as of :func:`~mbct.export.onnx.to_onnx`, an output of shape [rows, K]."""
     graph, names = onnx.graph_of_columns(model.bins, missing_text, output)
     scaling, n_classes = model.scaling, len(model.scores)
-
-    def number(value: Any) -> str:
-        return graph.constant(np.array(value))
-
-    columns = [graph.node("Unsqueeze", [name, number([1])]) for name in names[:n_classes]]
-    p = graph.node("Max", [graph.node("Concat", columns, axis=1), number(scaling.floor)])
-    scaled = graph.node("Mul", [graph.node("Log", [p]), number(scaling.inverse_temperature)])
-    share = graph.node("Mul", [graph.node("Softmax", [scaled], axis=1), number(1.0 - scaling.uniform)])
-    x = graph.node("Log", [graph.node("Add", [share, number(scaling.uniform / n_classes)])])
-    linear = graph.node("MatMul", [x, number(np.ascontiguousarray(scaling.weights.T))])
-    z = graph.node("Add", [linear, number(scaling.intercept)])
+    columns = [graph.node("Unsqueeze", name, [1]) for name in names[:n_classes]]
+    p = graph.node("Max", graph.node("Concat", *columns, axis=1), scaling.floor)
+    scaled = graph.node("Mul", graph.node("Log", p), scaling.inverse_temperature)
+    share = graph.node("Mul", graph.node("Softmax", scaled, axis=1), 1.0 - scaling.uniform)
+    x = graph.node("Log", graph.node("Add", share, scaling.uniform / n_classes))
+    z = graph.node("Add", graph.node("MatMul", x, np.ascontiguousarray(scaling.weights.T)), scaling.intercept)
     whole = _all_trees(model)
     if whole.trees:
         steps = onnx.tree_steps(graph, whole, names, missing_text)
         owner = np.repeat(np.arange(n_classes), [len(each.trees) for each in model.ensembles])
-        z = graph.node("Add", [z, graph.node("MatMul", [steps, number(np.eye(n_classes)[owner])])])
-    return graph.finished(graph.node("Softmax", [z], axis=1), output, ("rows", n_classes))
+        z = graph.node("Add", z, graph.node("MatMul", steps, np.eye(n_classes)[owner]))
+    return graph.finished(graph.node("Softmax", z, axis=1), output, ("rows", n_classes))

@@ -5,7 +5,6 @@ trees at once with ``Gather`` on one table of children, and moves the prediction
 nothing is rounded to float32 as the operator for tree ensembles would.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,10 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "c
     """
     graph, names = graph_of_columns(model.bins, missing_text, output)
     if not model.trees:
-        return graph.finished(graph.node("Identity", [names[0]]), output)
+        return graph.finished(graph.node("Identity", names[0]), output)
     steps = tree_steps(graph, model, names, missing_text)
     moved = _multiplied(graph, names[0], steps) if model.link == "linear" else _moved(graph, names[0], steps)
-    missing = graph.node("IsNaN", [names[0]])
-    return graph.finished(graph.node("Where", [missing, names[0], moved]), output)
+    return graph.finished(graph.node("Where", graph.node("IsNaN", names[0]), names[0], moved), output)
 
 
 def graph_of_columns(bins: FeatureBins, missing_text: str, output: str) -> tuple[Graph, list[str]]:
@@ -52,9 +50,8 @@ def graph_of_columns(bins: FeatureBins, missing_text: str, output: str) -> tuple
 def tree_steps(graph: Graph, model: CalibrationEnsemble, names: list[str], missing_text: str) -> str:
     """Leaf values of all trees, [rows, trees]."""
     used = used_features(model)
-    codes = [_codes(graph, model.bins[j], names[j], missing_text) for j in used]
-    columns = [graph.node("Unsqueeze", [code, graph.constant(np.array([1]))]) for code in codes]
-    return _steps(graph, walk_tables(model, used), graph.node("Concat", columns, axis=1))
+    columns = [graph.node("Unsqueeze", _codes(graph, model.bins[j], names[j], missing_text), [1]) for j in used]
+    return _steps(graph, walk_tables(model, used), graph.node("Concat", *columns, axis=1))
 
 
 def onnx_inputs(model: CalibrationEnsemble | ClassModel, data: Any, missing_text: str = "") -> dict[str, Any]:
@@ -94,18 +91,10 @@ def _refuse_ambiguous(features: FeatureBins, missing_text: str, output: str) -> 
 def _codes(graph: Graph, bins: NumberBins | CategoryBins, name: str, missing_text: str) -> str:
     if isinstance(bins, NumberBins):
         position = _edges_below(graph, name, np.asarray(bins.edges, dtype=np.float64))
-        missing = graph.constant(np.array(bins.missing, dtype=np.int64))
-        return graph.node("Where", [graph.node("IsNaN", [name]), missing, position])
-    known: Mapping[str, int] = {text: code for text, code in bins.code_of.items() if text is not None}
-    known = {**known, missing_text: bins.missing}
-    return graph.node(
-        "LabelEncoder",
-        [name],
-        domain="ai.onnx.ml",
-        keys_strings=list(known),
-        values_int64s=list(known.values()),
-        default_int64=bins.unseen,
-    )
+        return graph.node("Where", graph.node("IsNaN", name), bins.missing, position)
+    known = {text: code for text, code in bins.code_of.items() if text is not None} | {missing_text: bins.missing}
+    codes = {"keys_strings": list(known), "values_int64s": list(known.values()), "default_int64": bins.unseen}
+    return graph.node("LabelEncoder", name, domain="ai.onnx.ml", **codes)
 
 
 def _edges_below(graph: Graph, x: str, edges: Any) -> str:
@@ -115,46 +104,37 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
     """
     n_bits = len(edges).bit_length()
     padded = np.concatenate([edges, np.full((1 << n_bits) - 1 - len(edges), np.inf)])
-    position = graph.node("Cast", [graph.node("IsNaN", [x])], to=graph.INT64)
-    position = graph.node("Mul", [position, graph.constant(np.array(0))])
+    position = graph.node("Mul", graph.node("Cast", graph.node("IsNaN", x), to=graph.INT64), 0)
     for bit in reversed(range(n_bits)):
-        probe = graph.node("Add", [position, graph.constant(np.array((1 << bit) - 1))])
-        above = graph.node("Greater", [x, graph.node("Gather", [graph.constant(padded), probe])])
-        advance = graph.node("Mul", [graph.node("Cast", [above], to=graph.INT64), graph.constant(np.array(1 << bit))])
-        position = graph.node("Add", [position, advance])
+        probe = graph.node("Add", position, (1 << bit) - 1)
+        above = graph.node("Greater", x, graph.node("Gather", padded, probe))
+        advance = graph.node("Mul", graph.node("Cast", above, to=graph.INT64), 1 << bit)
+        position = graph.node("Add", position, advance)
     return position
 
 
 def _steps(graph: Graph, tables: WalkTables, codes: str) -> str:
     """Steps [rows, trees] of the nodes where rows [rows, features] of codes stop."""
-
-    def gathered(table: Any, index: str) -> str:
-        return graph.node("Gather", [graph.constant(table), index])
-
     # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
-    first = graph.node("Slice", [codes, *map(graph.constant, (np.array([0]), np.array([1]), np.array([1])))])
-    zeros = graph.node("Mul", [first, graph.constant(np.array(0))])
-    node = graph.node("Add", [zeros, graph.constant(tables.roots[None, :])])
+    zeros = graph.node("Mul", graph.node("Slice", codes, [0], [1], [1]), 0)
+    node = graph.node("Add", zeros, tables.roots[None, :])
     for _ in range(tables.depth):
-        code = graph.node("GatherElements", [codes, gathered(tables.feature, node)], axis=1)
-        offset = graph.node("Mul", [code, gathered(tables.stride, node)])
-        following = gathered(tables.child, graph.node("Add", [gathered(tables.start, node), offset]))
-        node = graph.node("Cast", [following], to=graph.INT64)
-    return gathered(tables.step, node)
+        code = graph.node("GatherElements", codes, graph.node("Gather", tables.feature, node), axis=1)
+        offset = graph.node("Mul", code, graph.node("Gather", tables.stride, node))
+        entry = graph.node("Add", graph.node("Gather", tables.start, node), offset)
+        node = graph.node("Cast", graph.node("Gather", tables.child, entry), to=graph.INT64)
+    return graph.node("Gather", tables.step, node)
 
 
 def _multiplied(graph: Graph, p: str, steps: str) -> str:
-    product = graph.node("ReduceProd", [steps, graph.constant(np.array([1]))], keepdims=0)
-    bounds = [graph.constant(np.array(bound)) for bound in (0.0, 1.0)]
-    return graph.node("Clip", [graph.node("Mul", [p, product]), *bounds])
+    product = graph.node("ReduceProd", steps, [1], keepdims=0)
+    return graph.node("Clip", graph.node("Mul", p, product), 0.0, 1.0)
 
 
 def _moved(graph: Graph, p: str, steps: str) -> str:
     """σ(logit(p) + s), with p held inside [ε, 1 − ε]."""
-    total = graph.node("ReduceSum", [steps, graph.constant(np.array([1]))], keepdims=0)
-    bounds = [graph.constant(np.array(bound)) for bound in (EPSILON, 1.0 - EPSILON)]
-    held = graph.node("Clip", [p, *bounds])
-    rest = graph.node("Sub", [graph.constant(np.array(1.0)), held])
+    total = graph.node("ReduceSum", steps, [1], keepdims=0)
+    held = graph.node("Clip", p, EPSILON, 1.0 - EPSILON)
     # p / (p + (1 − p)·exp(−s)): where exp overflows to infinity, the quotient is zero as it must be.
-    against = graph.node("Mul", [rest, graph.node("Exp", [graph.node("Neg", [total])])])
-    return graph.node("Div", [held, graph.node("Add", [held, against])])
+    against = graph.node("Mul", graph.node("Sub", 1.0, held), graph.node("Exp", graph.node("Neg", total)))
+    return graph.node("Div", held, graph.node("Add", held, against))

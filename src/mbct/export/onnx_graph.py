@@ -38,18 +38,19 @@ class Graph:
         self._inputs.append(self._helper.make_tensor_value_info(name, kind, ["rows"]))
         return name
 
-    def constant(self, values: npt.NDArray[Any]) -> str:
+    def node(self, operator: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """Append a node over outputs of others, by name, and constants; returns the name of its only output."""
+        output = f"node:{len(self._nodes)}:{operator}"
+        names = [each if isinstance(each, str) else self._constant(np.asarray(each)) for each in inputs]
+        self._nodes.append(self._helper.make_node(operator, names, [output], domain=domain, **attributes))
+        return output
+
+    def _constant(self, values: npt.NDArray[Any]) -> str:
         """Name of a constant; equal constants are stored once."""
         key = (values.dtype.str, values.shape, values.tobytes())
         if key not in self._constants:
             self._constants[key] = self._numpy.from_array(values, f"constant:{len(self._constants)}")
         return str(self._constants[key].name)
-
-    def node(self, operator: str, inputs: list[str], domain: str = "", **attributes: Any) -> str:
-        """Append a node; returns the name of its only output."""
-        output = f"node:{len(self._nodes)}:{operator}"
-        self._nodes.append(self._helper.make_node(operator, inputs, [output], domain=domain, **attributes))
-        return output
 
     def finished(self, result: str, output: str, shape: tuple[str | int, ...] = ("rows",)) -> bytes:
         """Serialise the graph with ``result`` as its only output, called ``output``."""
