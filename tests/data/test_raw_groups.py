@@ -14,7 +14,7 @@ import mbct.data.strategy as strategy
 from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
 from mbct.data import aggregate, fit_bins
-from mbct.data.raw_cells import RawGroups
+from mbct.data.raw_cells import RawRows
 from mbct.data.rows import P, training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.errors import DataError
@@ -27,10 +27,10 @@ BY_VALUE = ["site", "hour", "flag", "day", "moment", "half", "price"]
 OPTIONS = BinningOptions(numeric_bins=20, score_bins=20, score_binning="width", min_category_rows=1.0)
 
 
-def _raw(data: Any, features: list[str], by_value: list[str], weight: str | None = None) -> RawGroups:
+def _raw(data: Any, features: list[str], by_value: list[str], weight: str | None = None) -> RawRows:
     source = open_source(data)
     assert isinstance(source, LazySource)
-    return RawGroups.of(training_rows(source, "p", "label", weight, features), "p", features, by_value, OPTIONS)
+    return RawRows(training_rows(source, "p", "label", weight, features), "p", features, set(by_value), OPTIONS)
 
 
 @pytest.mark.parametrize("weight", [None, "weight"])
@@ -40,7 +40,7 @@ def test_bins_and_cells_are_those_of_memory(awkward_file: Path, opened_lazily: O
     bins = fit_bins(reference, score_column="p", label="label", weight=weight, **wanted)
     expected = aggregate(reference, bins, label="label", weight=weight, level="cell")
     groups = _raw(opened_lazily(awkward_file), FEATURES, BY_VALUE, weight)
-    grouped = groups.cells(10_000)
+    grouped = groups.grouped(10_000)
     assert grouped is not None
     found_bins, found = grouped
     assert found_bins == bins
@@ -64,7 +64,7 @@ def test_the_predictions_bin_is_that_of_its_edges(tmp_path: Path, opened_lazily:
         options = BinningOptions(score_bins=n_bins, score_binning="width")
         lazy = open_source(opened_lazily(path))
         assert isinstance(lazy, LazySource)
-        groups = RawGroups.of(training_rows(lazy, "p", "label", None, ["a"]), "p", ["a"], ["a"], options)
+        groups = RawRows(training_rows(lazy, "p", "label", None, ["a"]), "p", ["a"], {"a"}, options)
         frame = lazy.engine.collect(groups.frame)
         expected = groups.bins_of_score.encode(np.asarray(frame[P].to_numpy(), dtype=float))
         np.testing.assert_array_equal(frame[groups.keys[0]].to_numpy(), expected)
@@ -72,10 +72,10 @@ def test_the_predictions_bin_is_that_of_its_edges(tmp_path: Path, opened_lazily:
 
 def test_too_many_groups_are_left_to_others(awkward_file: Path, opened_lazily: Open) -> None:
     groups = _raw(opened_lazily(awkward_file), ["site", "flag"], ["site", "flag"])
-    found = groups.cells(1000)
+    found = groups.grouped(1000)
     assert found is not None
-    assert groups.cells(len(found[1])) is not None
-    assert groups.cells(len(found[1]) - 1) is None
+    assert groups.grouped(len(found[1])) is not None
+    assert groups.grouped(len(found[1]) - 1) is None
 
 
 def test_a_wrong_guess_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_missing_and_large_whole_numbers_are_told_apart(tmp_path: Path, opened_l
         pl.when(pl.col("key") >= 0).then(pl.col("key")).alias("key"), pl.lit(None, pl.String).alias("nothing")
     )
     frame.write_parquet(tmp_path / "rows.parquet")
-    found = _raw(opened_lazily(tmp_path / "rows.parquet"), ["key", "nothing"], ["key", "nothing"]).cells(1000)
+    found = _raw(opened_lazily(tmp_path / "rows.parquet"), ["key", "nothing"], ["key", "nothing"]).grouped(1000)
     assert found is not None
     bins, cells = found
     assert set(bins[1].values) == {str(2**53), str(2**53 + 1), "7"}

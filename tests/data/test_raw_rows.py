@@ -14,7 +14,7 @@ from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
 from mbct.data import fit_bins, memory
 from mbct.data.columns import read_columns
-from mbct.data.raw_cells import cells_of_raw_rows
+from mbct.data.raw_cells import RawRows
 from mbct.data.rows import training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.errors import DataError
@@ -37,7 +37,7 @@ def _read(data: Any, features: list[str], by_value: set[str], weight: str | None
     source = open_source(data)
     assert isinstance(source, LazySource)
     rows = training_rows(source, "p", "label", weight, features)
-    return cells_of_raw_rows(rows, "p", features, by_value, OPTIONS, join=join)
+    return RawRows(rows, "p", features, set(by_value), OPTIONS).row_by_row(join=join)
 
 
 @pytest.mark.parametrize("join", [False, True])
@@ -90,10 +90,8 @@ def test_rows_that_do_not_shrink_are_read_once(tmp_path: Path, monkeypatch: pyte
     frame = pl.DataFrame({"p": p, "label": y, **keys})
     frame.write_parquet(tmp_path / "rows.parquet")
     monkeypatch.setattr(strategy, "_WORTH_ESTIMATING", 1000)
-    taken = []
-    monkeypatch.setattr(
-        strategy, "cells_of_raw_rows", lambda *a, **k: taken.append(k["join"]) or cells_of_raw_rows(*a, **k)
-    )
+    taken, row_by_row = [], RawRows.row_by_row
+    monkeypatch.setattr(RawRows, "row_by_row", lambda raw, join: taken.append(join) or row_by_row(raw, join=join))
     for categorical in ("all", "auto"):
         parameters = {
             "score_column": "p",

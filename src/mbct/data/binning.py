@@ -48,7 +48,10 @@ def fit_bins_of_rows(
         fitted: list[Feature] = [score_bins(rows, score_column, options, most_distinct)]
         for name in features:
             advance(1)
-            fitted.append(_bins_of(rows, name, options, most_distinct, by_value=name in by_value))
+            if name in by_value:
+                fitted.append(_category_bins(rows, name, options.min_category_rows))
+            else:
+                fitted.append(numeric_bins(rows, name, options, most_distinct))
     return FeatureBins(tuple(fitted))
 
 
@@ -56,12 +59,6 @@ def features_by_value(rows: EngineRows, features: Sequence[str], categorical: Ca
     """Features that are coded by value; the others are numbers to be cut."""
     schema = rows.source.frame.collect_schema()
     return chosen_categories(features, [name for name in features if not schema[name].is_numeric()], categorical)
-
-
-def _bins_of(rows: EngineRows, name: str, options: BinningOptions, most_distinct: int, *, by_value: bool) -> Feature:
-    if by_value:
-        return _category_bins(rows, name, options.min_category_rows)
-    return numeric_bins(rows, name, options, most_distinct)
 
 
 def numeric_bins(

@@ -5,7 +5,7 @@ whose columns are then called ``x0``, ``x1`` and so on.
 """
 
 import decimal
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,10 +61,7 @@ class Columns:
 
     def require(self, names: Iterable[str]) -> None:
         """Raise unless every name is a column."""
-        missing = [name for name in names if name not in self.by_name]
-        if missing:
-            plural = "columns are" if len(missing) > 1 else "column is"
-            raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(self.by_name)}")
+        require_names(names, self.by_name)
 
     def take(self, rows: np.ndarray[Any, Any]) -> "Columns":
         """The rows whose numbers are given, in that order."""
@@ -129,6 +126,13 @@ def _non_empty(columns: Columns) -> Columns:
         fault = f": {n_columns} feature(s) (shape=({columns.n_rows}, 0)) while a minimum of 1 is required; pass columns"
         raise DataError(f"the data is empty ({columns.n_rows} rows, {n_columns} columns){'' if n_columns else fault}")
     return columns
+
+
+def require_names(wanted: Iterable[str], present: Collection[str]) -> None:
+    """Raise unless every wanted name is present."""
+    if missing := [name for name in wanted if name not in present]:
+        plural = "columns are" if len(missing) > 1 else "column is"
+        raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")
 
 
 def listing(names: Iterable[str], most: int = 12) -> str:

@@ -6,11 +6,9 @@ values themselves.
 """
 
 import datetime
-from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
 from narwhals.stable.v2.dtypes import DType
 
 from mbct.data.columns import refuse_no_category
@@ -126,19 +124,6 @@ def code_by_comparison(value: nw.Expr, dtype: DType, bins: CategoryBins) -> nw.E
         if known is not None and category_key(known) == text:
             typed.append((known, code))
     return _search(value, sorted(typed))
-
-
-def join_lookups(engine: Engine, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
-    """Codes by a left join with a small table."""
-    for lookup in lookups:
-        if not lookup.code_of:
-            frame = frame.with_columns(nw.lit(None).cast(nw.Int32).alias(lookup.into))
-            continue
-        key = lookup.into + "_key"
-        texts, codes = np.array(list(lookup.code_of), dtype=object), np.array(list(lookup.code_of.values()))
-        small = engine.table(frame, {key: texts, lookup.into: codes})
-        frame = frame.join(small, left_on=lookup.column, right_on=key, how="left")
-    return frame
 
 
 def _search(value: nw.Expr, typed: list[tuple[Any, int]]) -> nw.Expr:

@@ -8,7 +8,6 @@ from typing import TypeVar
 import narwhals.stable.v2 as nw
 from narwhals.stable.v2.dtypes import DType
 
-from mbct.data.engines.engine import Frame
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeDecision, Run
 from mbct.stats.logodds import EPSILON
@@ -58,25 +57,6 @@ def probability_of(z: nw.Expr) -> nw.Expr:
     """1 / (1 + exp(−z)), without overflow at either end."""
     small = (z.abs() * -1.0).exp()
     return nw.when(z >= 0.0).then(nw.lit(1.0)).otherwise(small) / (small + 1.0)
-
-
-def cell_sums(p: str, y: str, w: str) -> dict[str, nw.Expr]:
-    """What is summed for each cell, under the names of :class:`~mbct.stats.sums.Sums`."""
-    prediction, label, weight = nw.col(p), nw.col(y), nw.col(w)
-    return {
-        "count": weight * 1.0,
-        "label": weight * label,
-        "pred": weight * prediction,
-        "pred2": weight * prediction * prediction,
-        "pred_label": weight * prediction * label,
-        "logit": weight * log_odds(prediction),
-    }
-
-
-def unpivot(frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
-    """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""
-    spread = frame.unpivot(on=list(columns), index=list(kept), variable_name=into + "_name", value_name=into)
-    return spread.select(into, *kept)
 
 
 def step_of(decision: CodeDecision, column: Callable[[int], str]) -> nw.Expr:

@@ -3,7 +3,6 @@
 What comes back is bounded by nodes × codes, however many cells there are.
 """
 
-from types import TracebackType
 from typing import Self
 
 import narwhals.stable.v2 as nw
@@ -11,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.data.engines.engine import Frame
-from mbct.data.expressions import cell_sums
-from mbct.data.rows import P, W, Y, code_column
+from mbct.data.rows import SUM_NAMES, P, W, Y, code_column, sums_by
 from mbct.data.source import LazySource
 from mbct.model.bins import code_offsets
 from mbct.model.tree import STOP, IntArray
@@ -21,7 +19,6 @@ from mbct.validation import FloatArray
 
 _NODE, _CODE = "__mbct_node", "__mbct_code"
 _SPLIT, _CHILD, _STEP = "__mbct_split", "__mbct_child", "__mbct_step"
-_SUM_NAMES = ("count", "label", "pred", "pred2", "pred_label")
 
 
 class EngineLevels:
@@ -46,9 +43,7 @@ class EngineLevels:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.engine.release(self.frame)
 
     def level_sums(self, nodes: list[int]) -> FloatArray:
@@ -65,14 +60,12 @@ class EngineLevels:
             *(nw.col(name) + int(self.offset[j]) for j, name in enumerate(self.codes))
         )
         spread = self.engine.spread(open_rows, self.codes, _CODE, (_NODE, P, Y, W))
-        wanted = cell_sums(P, Y, W)
-        prepared = spread.select(_NODE, _CODE, *(wanted[name].alias(name) for name in _SUM_NAMES))
-        found = self.engine.collect(prepared.group_by(_NODE, _CODE).agg(*(nw.col(name).sum() for name in _SUM_NAMES)))
+        found = self.engine.collect(sums_by(spread, (_NODE, _CODE), SUM_NAMES))
         slot_of = {node: slot for slot, node in enumerate(nodes)}
         slots = np.array([slot_of[node] for node in found[_NODE].to_list()], dtype=np.intp)
         out = np.zeros((len(nodes), int(self.offset[-1]), N_SUMS))
         places = np.asarray(found[_CODE].to_numpy(), dtype=np.intp)
-        for s, name in enumerate(_SUM_NAMES):
+        for s, name in enumerate(SUM_NAMES):
             out[slots, places, s] = found[name].to_numpy()
         return out
 

@@ -31,23 +31,32 @@ def fit_bins(
     """Bins of the prediction and of ``features``; the prediction comes first."""
     columns.require(features)
     by_value = categories(columns, features, categorical)
+    weights = np.ones(len(y_prob)) if weight is None else weight
+    sums = (weights, weights * y_true, weights * y_prob)
     fitted: list[Feature] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
-    rate = float(np.average(y_true, weights=weight))
     for name in features:
         if name in by_value:
-            column = columns.column(name)
-            _refuse_nested(name, column)
-            values, position = factorize(column)
-            weights = np.ones(len(y_prob)) if weight is None else weight
-            mass, label, pred = (
-                np.bincount(position, amount, len(values)).astype(np.float64)
-                for amount in (weights, weights * y_true, weights * y_prob)
-            )
-            fitted.append(fit_category_bins(name, values, mass, label, pred, options.min_category_rows, rate))
-        else:
-            distinct = distinct_numbers(as_floats(columns.column(name)), weight)
-            fitted.append(fit_number_bins(name, *distinct, options.numeric_bins))
+            _refuse_nested(name, columns.column(name))
+        fitted.append(fit_column(name, columns.column(name), *sums, options, by_value=name in by_value))
     return FeatureBins(tuple(fitted))
+
+
+def fit_column(
+    name: str,
+    column: Any,
+    weight: FloatArray,
+    label: FloatArray,
+    pred: FloatArray,
+    options: BinningOptions,
+    *,
+    by_value: bool,
+) -> Feature:
+    """Bins of a column, given the weight, the positives and the predicted positives of each of its entries."""
+    if not by_value:
+        return fit_number_bins(name, *distinct_numbers(as_floats(column), weight), options.numeric_bins)
+    values, position = factorize(column)
+    w, y, p = (np.bincount(position, each, len(values)).astype(np.float64) for each in (weight, label, pred))
+    return fit_category_bins(name, values, w, y, p, options.min_category_rows, float(label.sum() / weight.sum()))
 
 
 def _refuse_nested(name: str, column: Any) -> None:
@@ -90,7 +99,7 @@ def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatri
     codes = np.empty((columns.n_rows, len(bins)), dtype=bins.code_type)
 
     def fill(j: int) -> None:
-        codes[:, j] = _encode_column(y_prob if j == 0 else columns.column(bins[j].name), bins[j])
+        codes[:, j] = encode_column(y_prob if j == 0 else columns.column(bins[j].name), bins[j])
 
     # What follows from a column's values alone may be found side by side.
     with ThreadPoolExecutor(1 if len(codes) < _WORTH_THREADS else os.cpu_count() or 1) as pool:
@@ -98,7 +107,8 @@ def encode(columns: Columns, bins: FeatureBins, y_prob: FloatArray) -> CodeMatri
     return codes
 
 
-def _encode_column(column: Any, feature: Feature) -> np.ndarray[Any, Any]:
+def encode_column(column: Any, feature: Feature) -> np.ndarray[Any, Any]:
+    """Codes of a column."""
     if isinstance(feature, NumberBins):
         return feature.encode(as_floats(column))
     values, position = factorize(column)

@@ -1,33 +1,34 @@
 """Cells by way of raw values, for the preset "paper": the rows are read once, not once for each column.
 
-Where the columns together take few values, they are grouped as they are (:class:`RawGroups`), and features and codes
+Where the columns together take few values, they are grouped as they are (:meth:`RawRows.grouped`), and bins and codes
 follow from the groups, in memory. Where joining rows would save little, they are brought into memory in one pass and
-coded there (:func:`cells_of_raw_rows`): a column coded by value gets a number for each value in the order in which
+coded there (:meth:`RawRows.row_by_row`): a column coded by value gets a number for each value in the order in which
 values turn up; when all rows have passed, their sums say which code each value deserves, and the numbers are exchanged.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
-from narwhals.stable.v2.dtypes import DType
 
 from mbct.data.binning import numeric_bins, score_bins
 from mbct.data.columns import as_floats, factorize
 from mbct.data.encoding import category_values
 from mbct.data.engines.engine import Frame
-from mbct.data.expressions import cell_sums, number
-from mbct.data.rows import EngineRows, P, W, Y, code_column
+from mbct.data.expressions import number
+from mbct.data.memory import encode_column, fit_column
+from mbct.data.rows import SUM_NAMES, EngineRows, P, W, Y, code_column, sums_by
 from mbct.jit import kernel
 from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
-from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
+from mbct.training.binning import BinningOptions, fit_category_bins
 from mbct.training.cells import Cells, build_cells, group_rows
 from mbct.validation import FloatArray
 
@@ -40,51 +41,42 @@ _FEW = 0.25
 unless the rows are sorted."""
 
 
-def raw_value(name: str, dtype: DType, *, by_value: bool) -> nw.Expr:
-    """A feature as it is, but for what engines tell apart and bins do not: NaN is null, −0 is 0."""
-    if by_value:
-        return category_values(name, dtype)
-    return nw.col(name) if dtype.is_integer() else number(name, dtype)
-
-
 @dataclass(frozen=True)
-class RawGroups:
-    """Rows with the values that would tell groups apart: the features' and the prediction's bin.
+class RawRows:
+    """Rows of a source as they are: their features, of which those ``by_value`` are coded by value, others cut.
 
     The prediction's bins are of equal width, hence known before any row is read.
     """
 
     rows: EngineRows
-    bins_of_score: NumberBins
-    features: tuple[str, ...]
-    by_value: frozenset[str]
+    score_column: str
+    features: Sequence[str]
+    by_value: Set[str]
     options: BinningOptions
 
-    @classmethod
-    def of(
-        cls,
-        rows: EngineRows,
-        score_column: str,
-        features: Sequence[str],
-        by_value: Iterable[str],
-        options: BinningOptions,
-    ) -> "RawGroups":
-        """Nothing is computed yet."""
-        return cls(rows, score_bins(rows, score_column, options), tuple(features), frozenset(by_value), options)
+    @cached_property
+    def bins_of_score(self) -> NumberBins:
+        """Bins of the prediction."""
+        return score_bins(self.rows, self.score_column, self.options)
 
     @property
     def keys(self) -> list[str]:
         """Columns that tell groups apart."""
-        return [code_column(0), *(raw_key(j) for j in range(1, len(self.features) + 1))]
+        return [code_column(0), *(f"__mbct_raw_{j}" for j in range(1, len(self.features) + 1))]
 
     @property
     def frame(self) -> Frame:
         """Keys, prediction, label and weight of every row."""
-        rows = self.rows.source.frame
-        schema = rows.collect_schema()
-        raw = [raw_value(name, schema[name], by_value=name in self.by_value) for name in self.features]
-        named = rows.select(*(value.alias(key) for value, key in zip(raw, self.keys[1:], strict=True)), P, Y, W)
-        return _with_width_code(named, self.bins_of_score.n_values)
+        return _with_width_code(self.rows.source.frame.select(*self._raw(), P, Y, W), self.bins_of_score.n_values)
+
+    def _raw(self) -> list[nw.Expr]:
+        """The features as they are, but for what engines tell apart and bins do not: NaN is null, −0 is 0."""
+        schema = self.rows.source.frame.collect_schema()
+        raw = []
+        for name, key in zip(self.features, self.keys[1:], strict=True):
+            plain = nw.col(name) if schema[name].is_integer() else number(name, schema[name])
+            raw.append((category_values(name, schema[name]) if name in self.by_value else plain).alias(key))
+        return raw
 
     def estimate(self) -> int:
         """About how many groups there are."""
@@ -95,31 +87,78 @@ class RawGroups:
         seen = min(_LOOKED_AT, self.rows.n_rows)
         return self.rows.source.engine.count_distinct(self.frame.head(seen), self.keys) <= _FEW * seen
 
-    def cells(self, most_groups: int) -> tuple[FeatureBins, Cells] | None:
+    def grouped(self, most_groups: int) -> tuple[FeatureBins, Cells] | None:
         """Bins, and cells in canonical order; None where there are more groups than ``most_groups``."""
         with progress("grouping rows"):
-            groups = self.rows.source.engine.collect(_grouped(self.frame, self.keys).head(most_groups + 1))
-        if len(groups) > most_groups:
+            found = self.rows.source.engine.collect(sums_by(self.frame, self.keys, SUM_NAMES).head(most_groups + 1))
+        if len(found) > most_groups:
             return None
-        columns = {name: np.asarray(groups[name].to_numpy(), dtype=np.float64) for name in _SUMS}
-        sums = Sums(**columns, logit=np.full(len(groups), np.nan))
+        columns = {name: np.asarray(found[name].to_numpy(), dtype=np.float64) for name in SUM_NAMES}
+        sums = Sums(**columns, logit=np.full(len(found), np.nan))
         fitted: list[Feature] = [self.bins_of_score]
-        codes = [np.asarray(groups[code_column(0)].to_numpy(), dtype=np.intp)]
+        of_group = (sums.count, sums.label, sums.pred)
+        codes = [np.asarray(found[code_column(0)].to_numpy(), dtype=np.intp)]
         for name, key in zip(self.features, self.keys[1:], strict=True):
-            bins, coded = _coded_column(name, groups[key], sums, self.options, by_value=name in self.by_value)
-            fitted.append(bins)
-            codes.append(coded)
-        return _joined(FeatureBins(tuple(fitted)), codes, sums)
+            fitted.append(fit_column(name, found[key], *of_group, self.options, by_value=name in self.by_value))
+            codes.append(encode_column(found[key], fitted[-1]))
+        # Groups whose values share all their bins are one cell.
+        bins = FeatureBins(tuple(fitted))
+        matrix = np.column_stack([column.astype(bins.code_type) for column in codes])
+        group, first = group_rows(matrix)
+        joined = sums.grouped(group, len(first))
+        return bins, Cells(np.ascontiguousarray(matrix[first]), joined, bins.n_codes, bins.fingerprint, one_score=False)
+
+    def row_by_row(self, *, join: bool) -> tuple[FeatureBins, Cells]:
+        """Bins, and every row a cell of its own, unless ``join`` and it turns out that rows of equal codes are many.
+
+        Numbers that are cut get their bins from the engine beforehand.
+        """
+        gathered = [
+            _Cut(self.bins_of_score),
+            *(
+                _Numbered(name) if name in self.by_value else _Cut(numeric_bins(self.rows, name, self.options))
+                for name in self.features
+            ),
+        ]
+        p, y, w = self._read(gathered)
+        rate = float(np.average(y, weights=w))
+        bins = FeatureBins(tuple(column.bins(self.options.min_category_rows, rate) for column in gathered))
+        codes = np.empty((len(p), len(bins)), dtype=bins.code_type)
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            list(pool.map(lambda j: gathered[j].write(codes[:, j]), range(len(bins))))
+        if join:
+            return bins, build_cells(codes, p, y, w, bins)
+        # Memory that is touched for the first time costs more than what is written to it: no array is made in vain.
+        # The sum of log-odds, which the paper's trees never ask for, is left unknown.
+        label, pred = (w * y, w * p) if self.rows.weighted else (y, p)
+        sums = Sums(w, label, pred, pred * p, label * p, np.broadcast_to(np.nan, len(p)))
+        return bins, Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
+
+    def _read(self, gathered: "Sequence[_Cut | _Numbered]") -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
+        rows = self.rows
+        kept = {name: np.empty(rows.n_rows) for name in (P, Y, *([W] if rows.weighted else []))}
+        weight = np.broadcast_to(1.0, rows.n_rows)
+        coding: list[Future[None]] = []
+        n_read = 0
+        with progress("reading rows", rows.n_rows) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            for batch in rows.source.engine.batches(rows.source.frame.select(*self._raw(), *kept)):
+                # The engine read this batch while the last one was coded.
+                _wait_for(coding)
+                these = slice(n_read, n_read + len(batch))
+                for name, column in kept.items():
+                    column[these] = batch[name].to_numpy()
+                p, y, w = kept[P][these], kept[Y][these], kept.get(W, weight)[these]
+                columns = zip(gathered, (P, *self.keys[1:]), strict=True)
+                coding = [pool.submit(column.add, batch[key], p, y, w) for column, key in columns]
+                n_read += len(batch)
+                advance(len(batch))
+            _wait_for(coding)
+        return kept[P][:n_read], kept[Y][:n_read], kept.get(W, weight)[:n_read]
 
 
 _NEAR = "__mbct_near"
-_SUMS = ("count", "label", "pred", "pred2", "pred_label")
-"""The five sums of the paper's trees; the sixth, of log-odds, which they never ask for, is left unknown (NaN)."""
-
-
-def raw_key(j: int) -> str:
-    """Column of the raw values of the ``j``-th feature, counted from 1."""
-    return f"__mbct_raw_{j}"
+Narrow = npt.NDArray[np.unsignedinteger[Any]]
 
 
 def _with_width_code(frame: Frame, n_bins: int) -> Frame:
@@ -135,100 +174,6 @@ def _with_width_code(frame: Frame, n_bins: int) -> Frame:
     here, next_edge = (((near + step).cast(nw.Float64) / n) for step in (0, 1))
     lower = nw.when((here < p) | (near == 0)).then(near).otherwise(near - 1)
     return beside.with_columns(nw.when(next_edge < p).then(near + 1).otherwise(lower).alias(code_column(0)))
-
-
-def _grouped(raw: Frame, keys: list[str]) -> Frame:
-    wanted = cell_sums(P, Y, W)
-    prepared = raw.select(*keys, *(wanted[name].alias(name) for name in _SUMS))
-    return prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in _SUMS))
-
-
-def _coded_column(
-    name: str, column: nw.Series[Any], sums: Sums, options: BinningOptions, *, by_value: bool
-) -> tuple[Feature, np.ndarray[Any, Any]]:
-    """Bins of a column of groups, and the code of each group."""
-    if not by_value:
-        values = as_floats(column)
-        numeric_bins: NumberBins = fit_number_bins(name, *distinct_numbers(values, sums.count), options.numeric_bins)
-        return numeric_bins, numeric_bins.encode(values)
-    distinct, position = factorize(column)
-    weight, label, pred = (
-        np.bincount(position, amount, len(distinct)).astype(np.float64)
-        for amount in (sums.count, sums.label, sums.pred)
-    )
-    rate = float(sums.label.sum() / sums.count.sum())
-    bins = fit_category_bins(name, distinct, weight, label, pred, options.min_category_rows, rate)
-    return bins, bins.encode(distinct)[position]
-
-
-def _joined(bins: FeatureBins, codes: list[np.ndarray[Any, Any]], sums: Sums) -> tuple[FeatureBins, Cells]:
-    """Groups whose values share all their bins are one cell."""
-    matrix = np.column_stack([column.astype(bins.code_type) for column in codes])
-    group, first = group_rows(matrix)
-    joined = sums.grouped(group, len(first))
-    return bins, Cells(np.ascontiguousarray(matrix[first]), joined, bins.n_codes, bins.fingerprint, one_score=False)
-
-
-Narrow = npt.NDArray[np.unsignedinteger[Any]]
-
-
-def cells_of_raw_rows(
-    rows: EngineRows,
-    score_column: str,
-    features: Sequence[str],
-    by_value: Iterable[str],
-    options: BinningOptions,
-    *,
-    join: bool,
-) -> tuple[FeatureBins, Cells]:
-    """Bins, and every row a cell of its own, unless ``join`` and it turns out that rows of equal codes are many.
-
-    Numbers that are cut get their bins from the engine beforehand.
-    """
-    gathered: list[_Cut | _Numbered] = [
-        _Cut(score_bins(rows, score_column, options)),
-        *(_Numbered(name) if name in by_value else _Cut(numeric_bins(rows, name, options)) for name in features),
-    ]
-    p, y, w = _read(rows, features, by_value, gathered)
-    rate = float(np.average(y, weights=w))
-    bins = FeatureBins(tuple(column.bins(options.min_category_rows, rate) for column in gathered))
-    codes = np.empty((len(p), len(bins)), dtype=bins.code_type)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        list(pool.map(lambda j: gathered[j].write(codes[:, j]), range(len(bins))))
-    if join:
-        return bins, build_cells(codes, p, y, w, bins)
-    # Memory that is touched for the first time costs more than what is written to it: no array is made in vain. The
-    # sum of log-odds, which the paper's trees never ask for, is left unknown.
-    label, pred = (w * y, w * p) if rows.weighted else (y, p)
-    sums = Sums(w, label, pred, pred * p, label * p, np.broadcast_to(np.nan, len(p)))
-    return bins, Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
-
-
-def _read(
-    rows: EngineRows, features: Sequence[str], by_value: Iterable[str], gathered: "Sequence[_Cut | _Numbered]"
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Prediction, label and weight of all rows, whose other columns are added to what is ``gathered``."""
-    schema = rows.source.frame.collect_schema()
-    raw = [raw_value(name, schema[name], by_value=name in by_value) for name in features]
-    keys = [P, *(raw_key(j) for j in range(1, len(gathered)))]
-    named = [value.alias(key) for value, key in zip(raw, keys[1:], strict=True)]
-    kept = {name: np.empty(rows.n_rows) for name in (P, Y, *([W] if rows.weighted else []))}
-    weight = np.broadcast_to(1.0, rows.n_rows)
-    coding: list[Future[None]] = []
-    n_read = 0
-    with progress("reading rows", rows.n_rows) as advance, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for batch in rows.source.engine.batches(rows.source.frame.select(*named, *kept)):
-            # The engine read this batch while the last one was coded.
-            _wait_for(coding)
-            these = slice(n_read, n_read + len(batch))
-            for name, column in kept.items():
-                column[these] = batch[name].to_numpy()
-            p, y, w = kept[P][these], kept[Y][these], kept.get(W, weight)[these]
-            coding = [pool.submit(c.add, batch[key], p, y, w) for c, key in zip(gathered, keys, strict=True)]
-            n_read += len(batch)
-            advance(len(batch))
-        _wait_for(coding)
-    return kept[P][:n_read], kept[Y][:n_read], kept.get(W, weight)[:n_read]
 
 
 def _wait_for(coding: "list[Future[None]]") -> None:

@@ -8,8 +8,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.data.blocks import BlockColumns, time_key
-from mbct.data.columns import listing
-from mbct.data.expressions import has_zone, number
+from mbct.data.columns import require_names
+from mbct.data.engines.engine import Frame
+from mbct.data.expressions import has_zone, log_odds, number
 from mbct.data.source import LazySource
 from mbct.errors import DataError
 from mbct.model.encoding import BOOLEAN_SPELLINGS, category_key
@@ -75,6 +76,25 @@ def training_rows(
     return replace(rows, source=source.with_frame(frame if weight is None else frame.filter(nw.col(W) > 0.0)))
 
 
+SUM_NAMES = ("count", "label", "pred", "pred2", "pred_label")
+"""The five sums of the paper's trees; the sixth, of log-odds, they never ask for."""
+
+
+def sums_by(frame: Frame, keys: Sequence[str], names: Sequence[str]) -> Frame:
+    """The sums called ``names``, as in :class:`~mbct.stats.sums.Sums`, of the rows of each group."""
+    p, y, w = nw.col(P), nw.col(Y), nw.col(W)
+    every = {
+        "count": w * 1.0,
+        "label": w * y,
+        "pred": w * p,
+        "pred2": w * p * p,
+        "pred_label": w * p * y,
+        "logit": w * log_odds(p),
+    }
+    prepared = frame.select(*keys, *(every[name].alias(name) for name in names))
+    return prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in names))
+
+
 def require(source: LazySource, names: Sequence[str]) -> None:
     """Raise unless every name is a column, and no column has a name that an engine would misread."""
     present = source.names
@@ -83,9 +103,7 @@ def require(source: LazySource, names: Sequence[str]) -> None:
             f"column {misread[0]!r} cannot be read by its name: '*' and '^…$' mean several columns to an engine, "
             f"and {_RESERVED}… are columns of our own; rename it"
         )
-    if missing := [name for name in names if name not in present]:
-        plural = "columns are" if len(missing) > 1 else "column is"
-        raise DataError(f"{plural} missing: {listing(missing)}; the data has {listing(present)}")
+    require_names(names, present)
 
 
 def require_number(source: LazySource, name: str, role: str) -> None:

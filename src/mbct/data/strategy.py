@@ -12,20 +12,29 @@ import numpy as np
 from mbct.data.binning import features_by_value, fit_bins_of_rows
 from mbct.data.blocks import BlockColumns, number_blocks
 from mbct.data.encoding import with_codes
-from mbct.data.expressions import cell_sums
 from mbct.data.levels import EngineLevels
 from mbct.data.memory import Categorical
-from mbct.data.raw_cells import MOST_GROUPS, RawGroups, cells_of_raw_rows
-from mbct.data.rows import GROUP, TIME, EngineRows, P, W, Y, code_column, refuse_one_class, training_rows
+from mbct.data.raw_cells import MOST_GROUPS, RawRows
+from mbct.data.rows import (
+    GROUP,
+    SUM_NAMES,
+    TIME,
+    EngineRows,
+    P,
+    W,
+    Y,
+    code_column,
+    refuse_one_class,
+    sums_by,
+    training_rows,
+)
 from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions
-from mbct.training.blocks import BlockNumbers
 from mbct.training.cells import Cells, group_rows, sums_of_equal_scores, with_blocks
-from mbct.validation import FloatArray
 
 CellLevel = Literal["cell", "score"]
 
@@ -67,67 +76,45 @@ def cells_of_rows(coded: LazySource, bins: FeatureBins, level: CellLevel, blocks
     Level "cell" joins rows of equal codes; "score" joins rows of equal codes and equal prediction, which loses
     nothing and gives the bits that memory would give. Rows of two blocks are never joined.
     """
-    wanted = cell_sums(P, Y, W)
-    if level == "score":
-        wanted = {name: wanted[name] for name in ("count", "label")}
-    keys, of_block = _keys(bins, level), _block_columns(coded)
-    keys += of_block
-    prepared = coded.frame.select(*keys, *(expression.alias(name) for name, expression in wanted.items()))
-    grouped = prepared.group_by(*keys).agg(*(nw.col(name).sum() for name in wanted))
-    names = [*wanted, *([P] if level == "score" else [])]
-    codes, columns, raw = _gathered(coded.engine.batches(grouped), bins, names, of_block)
-    if blocks is not None and of_block:
-        return _cells_with_blocks(codes, columns, number_blocks(raw.get(TIME), raw.get(GROUP), blocks.block), bins)
-    # Groups are distinct already: grouping them again finds the order of their content.
-    _, order = group_rows(codes, columns.get(P))
-    codes = np.ascontiguousarray(codes[order])
-    for name in columns:
-        columns[name] = columns[name][order]  # one at a time, as there may be millions
-    sums = Sums(**columns) if level == "cell" else sums_of_equal_scores(columns["count"], columns["label"], columns[P])
-    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score")
-
-
-def _cells_with_blocks(
-    codes: CodeMatrix, columns: dict[str, FloatArray], block: BlockNumbers, bins: FeatureBins
-) -> Cells:
-    """Cells of groups whose raw times may share a block, such as the hours of a week: these are joined."""
-    keys = with_blocks(codes, block)
-    group, first = group_rows(keys, columns.get(P))
-    sums = {name: np.bincount(group, column, len(first)).astype(np.float64) for name, column in columns.items()}
-    own = np.ascontiguousarray(codes[first])
-    if P in columns:
-        joined = sums_of_equal_scores(sums["count"], sums["label"], columns[P][first])
-        return Cells(own, joined, bins.n_codes, bins.fingerprint, one_score=True, block=block[first])
-    return Cells(own, Sums(**sums), bins.n_codes, bins.fingerprint, one_score=False, block=block[first])
+    of_block = _block_columns(coded)
+    names = ["count", "label"] if level == "score" else [*SUM_NAMES, "logit"]
+    grouped = sums_by(coded.frame, [*_keys(bins, level), *of_block], names)
+    names += [P] if level == "score" else []
+    codes, columns = _gathered(coded.engine.batches(grouped), bins, names, of_block)
+    when, who = columns.pop(TIME, None), columns.pop(GROUP, None)
+    block = None if blocks is None or not of_block else number_blocks(when, who, blocks.block)
+    # Raw times may share a block, such as the hours of a week: their groups are joined. Others are distinct already,
+    # and get the order of their content.
+    group, first = group_rows(with_blocks(codes, block), columns.get(P))
+    y_prob = columns.pop(P)[first] if level == "score" else None
+    for name in columns:  # one at a time, as there may be millions of cells
+        columns[name] = np.bincount(group, columns[name], len(first)).astype(np.float64)
+    sums = Sums(**columns) if y_prob is None else sums_of_equal_scores(columns["count"], columns["label"], y_prob)
+    codes, block = np.ascontiguousarray(codes[first]), None if block is None else block[first]
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score", block=block)
 
 
 def rows_as_cells(coded: LazySource, bins: FeatureBins) -> Cells:
     """Every row a cell of its own, in the order in which the engine hands them out."""
-    codes, columns, _ = _gathered(coded.engine.batches(coded.frame), bins, [P, Y, W])
+    codes, columns = _gathered(coded.engine.batches(coded.frame), bins, [P, Y, W])
     sums = Sums.of_rows(columns[P], columns[Y], columns[W])
     return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True)
 
 
 def _gathered(
-    batches: Iterable[nw.DataFrame[Any]], bins: FeatureBins, names: list[str], raw_names: Sequence[str] = ()
-) -> tuple[CodeMatrix, dict[str, FloatArray], dict[str, Any]]:
-    """Codes, in the narrowest integers, columns of all batches, and other columns as they are."""
+    batches: Iterable[nw.DataFrame[Any]], bins: FeatureBins, names: Sequence[str], as_is: Sequence[str] = ()
+) -> tuple[CodeMatrix, dict[str, Any]]:
+    """Codes of all batches, in the narrowest integers, and their columns: ``names`` as floats, others as they are."""
     codes: list[CodeMatrix] = [np.empty((0, len(bins)), dtype=bins.code_type)]
-    parts: dict[str, list[FloatArray]] = {name: [np.empty(0)] for name in names}
-    raw: dict[str, list[np.ndarray[Any, Any]]] = {name: [] for name in raw_names}
+    parts: dict[str, list[np.ndarray[Any, Any]]] = {name: [np.empty(0)] for name in names} | {n: [] for n in as_is}
     for batch in batches:
         narrow = np.empty((len(batch), len(bins)), dtype=bins.code_type)
         for j in range(len(bins)):
             narrow[:, j] = batch[code_column(j)].to_numpy()
         codes.append(narrow)
         for name, found in parts.items():
-            found.append(np.asarray(batch[name].to_numpy(), dtype=np.float64))
-        for name, as_is in raw.items():
-            as_is.append(np.asarray(batch[name].to_numpy()))
-    columns = {}
-    for name in names:
-        columns[name] = np.concatenate(parts.pop(name))
-    return np.concatenate(codes), columns, {name: np.concatenate(as_is) for name, as_is in raw.items()}
+            found.append(np.asarray(batch[name].to_numpy(), dtype=None if name in as_is else np.float64))
+    return np.concatenate(codes), {name: np.concatenate(parts.pop(name)) for name in list(parts)}
 
 
 def _block_columns(coded: LazySource) -> list[str]:
@@ -185,8 +172,8 @@ def prepare(
     rows = training_rows(source, score_column, label, weight, features, blocks)
     refuse_one_class(rows)
     if level_wise and strategy != "level-wise" and options.score_binning == "width":
-        by_value = features_by_value(rows, features, categorical)
-        direct = _from_raw(rows, score_column, features, by_value, options, most_cells, insist=strategy == "cells")
+        raw = RawRows(rows, score_column, features, features_by_value(rows, features, categorical), options)
+        direct = _from_raw(raw, most_cells, insist=strategy == "cells")
         if direct is not None:
             yield Prepared(*direct, rows.weight, rows.positives)
             return
@@ -204,33 +191,21 @@ def prepare(
         yield Prepared(bins, cells, rows.weight, rows.positives)
 
 
-def _from_raw(
-    rows: EngineRows,
-    score_column: str,
-    features: Sequence[str],
-    by_value: set[str],
-    options: BinningOptions,
-    most_cells: int,
-    *,
-    insist: bool,
-) -> tuple[FeatureBins, Cells] | None:
+def _from_raw(raw: RawRows, most_cells: int, *, insist: bool) -> tuple[FeatureBins, Cells] | None:
     """Cells by way of raw values, read once: grouped where they are few, else row by row; None where neither fits."""
-    groups = RawGroups.of(rows, score_column, features, by_value, options)
-    fits, most_groups = rows.n_rows <= 2 * most_cells, min(MOST_GROUPS, most_cells)
-    grouped = groups.cells(most_groups) if fits and groups.look_few() else None
+    n_rows = raw.rows.n_rows
+    fits, most_groups = n_rows <= 2 * most_cells, min(MOST_GROUPS, most_cells)
+    grouped = raw.grouped(most_groups) if fits and raw.look_few() else None
     if grouped is not None:
         return grouped
-    n_groups = groups.estimate()
-    worth_joining = n_groups <= _WORTH_JOINING * rows.n_rows
+    n_groups = raw.estimate()
+    worth_joining = n_groups <= _WORTH_JOINING * n_rows
     if worth_joining and n_groups <= most_groups:
-        grouped = groups.cells(most_groups)
-    if grouped is not None:
+        grouped = raw.grouped(most_groups)
+    if grouped is not None or insist or not fits or n_rows < _WORTH_ESTIMATING or not raw.rows.source.engine.streams:
         return grouped
-    if insist or not fits or rows.n_rows < _WORTH_ESTIMATING or not rows.source.engine.streams:
-        return None
     # Cut numbers have fewer codes than values.
-    join = worth_joining or len(by_value) < len(features)
-    return cells_of_raw_rows(rows, score_column, features, by_value, options, join=join)
+    return raw.row_by_row(join=worth_joining or len(raw.by_value) < len(raw.features))
 
 
 def _cell_level(

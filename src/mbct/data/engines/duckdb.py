@@ -10,9 +10,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.encoding import join_lookups
 from mbct.data.engines.duckdb_files import connect, first_line, import_duckdb, is_text, quoted, reading, text
-from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
+from mbct.data.engines.engine import ColumnOf, Engine, Frame, Lookup, lazy
 from mbct.data.expressions import total_sql
 from mbct.errors import DataError, StorageError
 from mbct.model.conditions import CodeDecision
@@ -23,10 +22,9 @@ _TABLE_PREFIX = "mbct_"
 _BATCH_ROWS = 500_000
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """Queries run on the connection of ``root``, a relation that must outlive all others."""
 
-    name = "duckdb"
     streams = True
 
     def __init__(self, root: Any):
@@ -72,7 +70,7 @@ class DuckDBEngine:
         if short:
             coded = ", ".join(f"{_code_by_enum(lookup)} AS {quoted(lookup.into)}" for lookup in short)
             frame = lazy(frame.to_native().project(f"*, {coded}"))
-        return join_lookups(self, frame, [lookup for lookup in lookups if lookup not in short])
+        return super().look_up(frame, [lookup for lookup in lookups if lookup not in short])
 
     def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool

@@ -1,12 +1,15 @@
 """What an engine must be able to do beyond the expressions that all of them share."""
 
+import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mbct.data.expressions import balanced, step_of
 from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
@@ -31,44 +34,63 @@ class Lookup:
     code_of: Mapping[str, int]
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """One engine; every method takes and gives back lazy narwhals frames of that engine."""
 
-    name: str
-    streams: bool
+    streams = False
     """Whether :meth:`batches` hands out rows while it still reads, so that raw ones need not fit into memory."""
 
+    @abstractmethod
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """Run the query and bring its result into memory."""
 
     def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
         """Run the query and bring its result into memory part by part, where the engine can."""
+        yield self.collect(frame)
 
+    @abstractmethod
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]], /) -> Frame:
         """A small table that can be joined with ``beside``."""
 
+    @abstractmethod
     def in_utc(self, frame: Frame, columns: Sequence[str]) -> Frame:
         """Timestamps with a zone in ``columns`` as timestamps of UTC without one, whatever zone the machine is in."""
 
     def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
-        """Add a code column for each lookup."""
+        """Add a code column for each lookup: by a left join with a small table, where the engine has nothing faster."""
+        for lookup in lookups:
+            if not lookup.code_of:
+                frame = frame.with_columns(nw.lit(None).cast(nw.Int32).alias(lookup.into))
+                continue
+            key = lookup.into + "_key"
+            texts, codes = np.array(list(lookup.code_of), dtype=object), np.array(list(lookup.code_of.values()))
+            small = self.table(frame, {key: texts, lookup.into: codes})
+            frame = frame.join(small, left_on=lookup.column, right_on=key, how="left")
+        return frame
 
     def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """Add the sum, or the product, of what each of ``terms`` decides from the code columns."""
+        join = operator.mul if product else operator.add
+        return frame.with_columns(balanced([step_of(term, column) for term in terms], join).alias(into))
 
     def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""
+        spread = frame.unpivot(on=list(columns), index=list(kept), variable_name=into + "_name", value_name=into)
+        return spread.select(into, *kept)
 
+    @abstractmethod
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """About how many distinct rows ``columns`` have, from a sketch."""
 
+    @abstractmethod
     def quantiles(self, frame: Frame, column: str, n_points: int) -> FloatArray:
         """``n_points`` evenly spaced quantiles of a column of finite floats, from the engine's own sort or sketch."""
 
+    @abstractmethod
     def materialize(self, frame: Frame) -> Frame:
         """Compute ``frame`` once and hold it where the engine holds data."""
 
-    def release(self, frame: Frame) -> None:
-        """Free what :meth:`keep` held."""
+    def release(self, frame: Frame) -> None:  # noqa: B027 - what is held in memory goes with the frame
+        """Free what :meth:`materialize` held."""

@@ -1,31 +1,21 @@
 """Polars: lazy frames, run by its streaming engine."""
 
-import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
-from mbct.data.expressions import balanced, step_of, unpivot
-from mbct.model.conditions import CodeDecision
+from mbct.data.engines.engine import Engine, Frame, Lookup, lazy
 from mbct.validation import FloatArray
 
 
-class PolarsEngine:
+class PolarsEngine(Engine):
     """Queries run in this process; what is kept is kept in memory."""
-
-    name = "polars"
-    streams = False
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as a polars frame."""
         return nw.from_native(frame.to_native().collect(engine="streaming"), eager_only=True)
-
-    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
-        """The whole result."""
-        yield self.collect(frame)
 
     def table(self, _beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A frame in memory."""
@@ -55,17 +45,6 @@ class PolarsEngine:
         ]
         return lazy(frame.to_native().with_columns(coded))
 
-    def sum_trees(
-        self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
-    ) -> Frame:
-        """As expressions."""
-        join = operator.mul if product else operator.add
-        return frame.with_columns(balanced([step_of(term, column) for term in terms], join).alias(into))
-
-    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
-        """Unpivot the columns."""
-        return unpivot(frame, columns, into, kept)
-
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """HyperLogLog of the columns' hash."""
         import polars as pl
@@ -82,6 +61,3 @@ class PolarsEngine:
     def materialize(self, frame: Frame) -> Frame:
         """A frame in memory."""
         return lazy(frame.to_native().collect(engine="streaming").lazy())
-
-    def release(self, frame: Frame) -> None:
-        """Nothing to do: memory is freed with the frame."""

@@ -1,33 +1,25 @@
 """PySpark: data frames of the user's own session; small tables are broadcast, nothing is a Python function."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.encoding import join_lookups
-from mbct.data.engines.engine import ColumnOf, Frame, Lookup, lazy
-from mbct.data.expressions import total_sql, unpivot
+from mbct.data.engines.engine import ColumnOf, Engine, Frame, lazy
+from mbct.data.expressions import total_sql
 from mbct.model.conditions import CodeDecision
 from mbct.validation import FloatArray
 
 _QUANTILE_ACCURACY = 100_000  # The rank of an approximate quantile is off by at most one part in this many
 
 
-class SparkEngine:
-    """Queries run on the session of the data frame."""
-
-    name = "pyspark"
-    streams = False
+class SparkEngine(Engine):
+    """Queries run on the session of the data frame; joins are broadcast, which keeps the order within a partition."""
 
     def collect(self, frame: Frame) -> nw.DataFrame[Any]:
         """The result as an Arrow table on the driver."""
         return nw.from_native(frame.to_native().toArrow(), eager_only=True)
-
-    def batches(self, frame: Frame) -> Iterator[nw.DataFrame[Any]]:
-        """The whole result."""
-        yield self.collect(frame)
 
     def table(self, beside: Frame, columns: Mapping[str, np.ndarray[Any, Any]]) -> Frame:
         """A local relation, marked for broadcast."""
@@ -46,20 +38,12 @@ class SparkEngine:
         moved = {name: functions.convert_timezone(zone, utc, value) for name, value in shown.items()}
         return lazy(frame.to_native().withColumns(moved))
 
-    def look_up(self, frame: Frame, lookups: Sequence[Lookup]) -> Frame:
-        """By a broadcast join, which keeps the order of rows within a partition."""
-        return join_lookups(self, frame, lookups)
-
     def sum_trees(
         self, frame: Frame, into: str, terms: Sequence[CodeDecision], column: ColumnOf, *, product: bool
     ) -> Frame:
         """As SQL text, which is written and bound much faster than expression objects."""
         total = total_sql(terms, lambda feature: f"`{column(feature)}`", product=product)
         return lazy(frame.to_native().selectExpr("*", f"{total} AS `{into}`"))
-
-    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
-        """Unpivot the columns."""
-        return unpivot(frame, columns, into, kept)
 
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
         """HyperLogLog++ of the columns' hash."""
