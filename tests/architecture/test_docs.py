@@ -92,7 +92,7 @@ def test_what_the_reference_describes_exists(path: str):
 
 
 INSIDE = {"fit_map", "fit_data", "calibrate_columns", "encode_labels", "apply", "add"}
-INSIDE |= {"read_parts", "write_parts", "manifest_of"}
+INSIDE |= {"read_parts", "write_parts", "change"}
 """Methods that other modules of the package call, and users do not."""
 
 

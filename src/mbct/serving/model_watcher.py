@@ -22,7 +22,7 @@ from mbct.store.redis_backend import ChangeListener, RedisBackend
 log = logging.getLogger("mbct.serving")
 
 _LISTEN_SECONDS = 0.5
-"""Listening is done in pieces, shorter than the connection's time-out, so that closing is noticed soon."""
+"""Listening is done in pieces, shorter than the connection's time-out, so that the end is noticed soon."""
 Build = Callable[[bytes, str], LoadedModel]
 
 
@@ -35,11 +35,11 @@ class ModelSource(Protocol):
     def read(self, mark: str) -> bytes:
         """The content behind a mark."""
 
-    def wait(self, seconds: float) -> None:
-        """Return when the source may have changed, after ``seconds`` at the latest."""
+    def wait(self, seconds: float, stopped: threading.Event) -> None:
+        """Return when the source may have changed or ``stopped`` is set, after ``seconds`` at the latest."""
 
     def close(self) -> None:
-        """End the waiting and give resources back."""
+        """Give connections back, once nothing waits any more."""
 
 
 class FileSource:
@@ -47,7 +47,6 @@ class FileSource:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._closed = threading.Event()
 
     def latest(self) -> str:
         """Time, size and number of the file."""
@@ -61,13 +60,12 @@ class FileSource:
         """The file's bytes."""
         return read_bytes(self._path)
 
-    def wait(self, seconds: float) -> None:
-        """Sleep, unless closed."""
-        self._closed.wait(seconds)
+    def wait(self, seconds: float, stopped: threading.Event) -> None:
+        """Sleep."""
+        stopped.wait(seconds)
 
     def close(self) -> None:
-        """End the waiting."""
-        self._closed.set()
+        """Nothing is held open."""
 
     def __str__(self) -> str:
         return str(self._path)
@@ -78,7 +76,6 @@ class RegistrySource:
 
     def __init__(self, registry: ModelRegistry) -> None:
         self._registry = registry
-        self._closed = threading.Event()
         self._listener: ChangeListener | None = None
 
     def latest(self) -> str:
@@ -92,26 +89,22 @@ class RegistrySource:
         """Content of a version, checksum compared."""
         return self._registry.read(mark)
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, stopped: threading.Event) -> None:
         """Listen to the channel; where there is none or that fails, sleep, so that polling goes on."""
         end = time.monotonic() + seconds
         try:
             if self._listener is None and isinstance(self._registry.backend, RedisBackend):
                 self._listener = self._registry.backend.listener()
-            while self._listener and not self._closed.is_set() and (left := end - time.monotonic()) > 0:
+            while self._listener and not stopped.is_set() and (left := end - time.monotonic()) > 0:
                 if self._listener.wait(min(left, _LISTEN_SECONDS)):
                     return
         except Exception:
             # The polling that follows reports what is wrong; a fresh subscription is made next time.
             self._drop_listener()
-        self._closed.wait(max(end - time.monotonic(), 0.0))
+        stopped.wait(max(end - time.monotonic(), 0.0))
 
     def close(self) -> None:
-        """End the waiting."""
-        self._closed.set()
-
-    def release(self) -> None:
-        """Close the connections, once nothing waits any more."""
+        """Close the connections."""
         self._drop_listener()
         self._registry.close()
 
@@ -148,7 +141,7 @@ class ModelWatcher:
     def __init__(
         self,
         source: ModelSource,
-        build: Build = lambda content, name: LoadedModel(content, name),
+        build: Build = LoadedModel,
         *,
         poll_seconds: float = 1.0,
         last_good: str | os.PathLike[str] | None = None,
@@ -174,34 +167,29 @@ class ModelWatcher:
     def stop(self) -> None:
         """End the watching; the model in service stays."""
         self._stopped.set()
-        self._source.close()
         if self._thread.is_alive():
             self._thread.join(timeout=self._poll_seconds + 5.0)
-        if isinstance(self._source, RegistrySource):
-            self._source.release()
+        self._source.close()
 
     def look(self) -> None:
         """One look at the source: swap in what is new and good, refuse what is bad, note what is wrong.
 
         No exception passes: whatever the source holds, the model in service goes on.
         """
+        mark = content = None
         try:
             mark = self._source.latest()
+            if mark != self._mark:
+                content = self._source.read(mark)
         except Exception as error:
-            self._note_absence(error)
-            return
-        if mark == self._mark:
-            self._recovered()
-            return
-        try:
-            content = self._source.read(mark)
-        except ModelFileError as error:
-            self._refuse(mark, error)
-            return
-        except Exception as error:
-            self._note_absence(error)
+            if mark is not None and isinstance(error, ModelFileError):
+                self._refuse(mark, error)
+            else:
+                self._note_absence(error)
             return
         self._recovered()
+        if content is None:
+            return
         try:
             loaded = self._build(content, f"the model of {self._source}")
             if self.current is not None and not self._allow_other_columns:
@@ -214,7 +202,7 @@ class ModelWatcher:
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
-            self._source.wait(self._poll_seconds)
+            self._source.wait(self._poll_seconds, self._stopped)
             if not self._stopped.is_set():
                 self.look()
 
@@ -274,14 +262,13 @@ class OtherColumnsError(ModelFileError):
 def _require_same_columns(before: LoadedModel, after: LoadedModel) -> None:
     """Raise where a request that ``before`` takes would be refused by ``after``."""
     kinds = {feature.name: feature.kind for feature in before.bins}
-    added = [feature.name for feature in after.bins if feature.name not in kinds]
+    needed = [f"{feature.name!r} is new" for feature in after.bins if feature.name not in kinds]
     # A category takes any number, a number takes no text.
-    narrowed = [
-        feature.name for feature in after.bins if (feature.kind, kinds.get(feature.name)) == ("number", "category")
-    ]
-    if added or narrowed or before.classes != after.classes:
-        needed = [*(f"{name!r} is new" for name in added), *(f"{name!r} takes numbers only" for name in narrowed)]
-        needed += [] if before.classes == after.classes else [f"classes are {', '.join(after.classes or ('one',))}"]
+    narrowed = [each.name for each in after.bins if (each.kind, kinds.get(each.name)) == ("number", "category")]
+    needed += [f"{name!r} takes numbers only" for name in narrowed]
+    if before.classes != after.classes:
+        needed.append(f"classes are {', '.join(after.classes or ('one',))}")
+    if needed:
         raise OtherColumnsError(
             f"version {after.version} has other columns than {before.version}: {', '.join(needed)}; requests without "
             "them would fail: restart the service with it, or start it with --allow-other-columns"

@@ -9,40 +9,39 @@ from mbct.serving.options import Limits
 
 OPEN_ROUTES = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Routes that need no token."""
-_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_BODY_REFUSALS = {
+    400: "The body cannot be read",
+    408: "The body came too slowly",
+    413: "The body is too large",
+    415: "A format that is not taken",
+    422: "The body does not fit the model",
+}
+_NOT_READY = "Not ready: no model yet, or outcomes cannot be kept"
 
 
 def document(loaded: LoadedModel | None, limits: Limits, *, token: bool) -> dict[str, Any]:
     """OpenAPI 3.1; without a model rows are any objects."""
-    paths = _paths()
-    for route, operations in paths.items():
-        for operation in operations.values():
-            _add_common_answers(operation, protected=token and route not in OPEN_ROUTES)
     security: dict[str, Any] = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if token else {}
     return {
         "openapi": "3.1.0",
         "info": {"title": "MBCT scoring service", "version": __version__, "license": {"name": "Apache-2.0"}},
-        "paths": paths,
+        "paths": _paths(token=token),
         "components": {"schemas": _schemas(loaded, limits), **security},
     }
 
 
-def _paths() -> dict[str, dict[str, Any]]:
-    score_body = {
-        "application/json": {"schema": _reference("ScoreRequest")},
-        "application/msgpack": _BINARY,
-        "application/vnd.apache.arrow.stream": _BINARY,
-    }
-    score_answer = {**score_body, "application/json": {"schema": _reference("ScoreAnswer")}}
+def _paths(*, token: bool) -> dict[str, dict[str, Any]]:
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    packed = {"application/msgpack": binary, "application/vnd.apache.arrow.stream": binary}
+    score_body, score_answer = _json("ScoreRequest") | packed, _json("ScoreAnswer") | packed
+    texts, pages = ({kind: {"schema": _TEXT}} for kind in ("text/plain", "text/html"))
+    anything = {"application/json": {"schema": {"type": "object"}}}
     bodies = {
         "/v1/score": ("Calibrate rows", "score", score_body, score_answer),
         "/v1/explain": ("Calibrate one row and say why", "explain", _json("ExplainRequest"), _json("Explanation")),
         "/v1/outcome": ("Report what came of scored rows", "outcome", _json("OutcomeRequest"), _json("OutcomeAnswer")),
         "/v1/online/switch": ("Switch the online layer", "switchOnline", _json("OnlineSwitch"), _json("Online")),
     }
-    texts = {"text/plain": {"schema": {"type": "string"}}}
-    pages = {"text/html": {"schema": {"type": "string"}}}
-    anything = {"application/json": {"schema": {"type": "object"}}}
     gets = {
         "/v1/model": ("The model in service", "model", _json("Model")),
         "/v1/rules": ("Its rules", "rules", _json("Rules")),
@@ -57,43 +56,26 @@ def _paths() -> dict[str, dict[str, Any]]:
         "/docs": ("A page that shows this document", "docs", pages),
         "/": ("A page to try rows", "page", pages),
     }
+    refusals: dict[str, dict[int, str]] = {route: dict(_BODY_REFUSALS) for route in bodies} | {r: {} for r in gets}
+    for route in ("/v1/score", "/v1/explain", "/v1/outcome", "/v1/model", "/v1/rules", "/v1/rules.txt"):
+        refusals[route][503] = _NOT_READY
+    refusals["/v1/outcome"][501] = "A service of several processes takes no outcomes"
+    refusals["/v1/online/switch"][409] = "The service was started without the layer"
     paths: dict[str, dict[str, Any]] = {}
-    for route, (summary, name, body, answer) in bodies.items():
-        refusals = {str(s): _problem(t) for s, t in _BODY_REFUSALS.items()}
-        paths[route] = {
-            "post": {
-                "summary": summary,
-                "operationId": name,
-                "requestBody": {"required": True, "content": body},
-                "responses": {"200": {"description": "Done", "content": answer}, **refusals},
-            }
+    for route, (summary, name, *body, answer) in (bodies | gets).items():
+        protected = token and route not in OPEN_ROUTES
+        refused = refusals[route] | ({401: "The token is missing or wrong"} if protected else {})
+        answers = {"200": {"description": "Done", "content": answer}} | {
+            str(s): _problem(t) for s, t in refused.items()
         }
-    for route, (summary, name, answer) in gets.items():
-        responses = {"200": {"description": "Done", "content": answer}}
-        paths[route] = {"get": {"summary": summary, "operationId": name, "responses": responses}}
-    paths["/v1/outcome"]["post"]["responses"]["501"] = _problem("A service of several processes takes no outcomes")
-    paths["/v1/online/switch"]["post"]["responses"]["409"] = _problem("The service was started without the layer")
-    ready = paths["/readyz"]["get"]["responses"]
-    ready["503"] = {"description": "No model yet", "content": _json("Readiness")}
+        operation: dict[str, Any] = {"summary": summary, "operationId": name, "responses": answers}
+        if body:
+            operation["requestBody"] = {"required": True, "content": body[0]}
+        if protected:
+            operation["security"] = [{"token": []}]
+        paths[route] = {"post" if body else "get": operation}
+    paths["/readyz"]["get"]["responses"]["503"] = {"description": "No model yet", "content": _json("Readiness")}
     return paths
-
-
-_BODY_REFUSALS = {
-    400: "The body cannot be read",
-    408: "The body came too slowly",
-    413: "The body is too large",
-    415: "A format that is not taken",
-    422: "The body does not fit the model",
-}
-
-
-def _add_common_answers(operation: dict[str, Any], *, protected: bool) -> None:
-    responses = operation["responses"]
-    if operation["operationId"] in ("score", "explain", "model", "rules", "rulesText", "outcome"):
-        responses["503"] = _problem("Not ready: no model yet, or outcomes cannot be kept")
-    if protected:
-        operation["security"] = [{"token": []}]
-        responses["401"] = _problem("The token is missing or wrong")
 
 
 def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:

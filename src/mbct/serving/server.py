@@ -44,11 +44,16 @@ def serve(
     _set_up_logging()
     if options.workers > 1 and sink is not None:
         raise ParameterError(f"outcomes for a store need one process, not workers={options.workers}")
+    from mbct.serving.limits import LimitedProtocol
+
     service, watcher = _assemble(model, name, last_good, options, sink)
     watcher.look()
     if watcher.current is None and not _is_registry(model):
         service.close()
-        raise _start_error(watcher.health)
+        detail = watcher.health.detail or "the source holds no model"
+        if watcher.health.refused:
+            raise ModelFileError(detail.removeprefix("a new model was refused: "))
+        raise StorageError(detail)
     settings = {
         "host": options.host,
         "port": options.port,
@@ -60,7 +65,7 @@ def serve(
         "timeout_keep_alive": options.limits.keep_alive_seconds,
         "timeout_graceful_shutdown": options.limits.drain_seconds,
         "limit_concurrency": options.limits.connections,
-        "http": _protocol(options.limits),
+        "http": partial(LimitedProtocol, limits=options.limits),
     }
     if options.workers == 1:
         _server(uvicorn, uvicorn.Config(service, **settings)).run()
@@ -96,10 +101,7 @@ def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, si
     else:
         source = FileSource(Path(model))
     metrics = Metrics(options.limits.unseen_labels)
-
-    def build(content: bytes, called: str) -> LoadedModel:
-        return LoadedModel(content, called, limits=options.limits, count_unseen=metrics.count_unseen)
-
+    build = partial(LoadedModel, limits=options.limits, count_unseen=metrics.count_unseen)
     watcher = ModelWatcher(
         source,
         build,
@@ -115,11 +117,6 @@ def _is_registry(model: str | os.PathLike[str]) -> bool:
     return "://" in str(model) or Path(model).is_dir()
 
 
-def _start_error(health: Any) -> Exception:
-    detail = health.detail or "the source holds no model"
-    return ModelFileError(detail.removeprefix("a new model was refused: ")) if health.refused else StorageError(detail)
-
-
 def _server(uvicorn: Any, config: Any) -> Any:
     class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is imported late, so Any
         """Ends with status 0 after a drain, where uvicorn would raise the signal once more."""
@@ -131,12 +128,6 @@ def _server(uvicorn: Any, config: Any) -> Any:
             self.should_exit = True
 
     return Server(config)
-
-
-def _protocol(limits: Limits) -> Any:
-    from mbct.serving.limits import LimitedProtocol
-
-    return partial(LimitedProtocol, limits=limits)
 
 
 class _EscapeControl(logging.Filter):

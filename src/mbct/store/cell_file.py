@@ -3,6 +3,8 @@
 import hashlib
 import io
 import json
+import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -14,6 +16,7 @@ from mbct.errors import MissingDependencyError, ModelFileError
 from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
 from mbct.stats.sums import Sums
+from mbct.store.manifest import Batch
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
@@ -46,6 +49,24 @@ def to_parquet(parts: Sequence[Cells]) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
     return buffer.getvalue()
+
+
+def entry_of(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: Sequence[Cells], content: bytes) -> Batch:
+    """How a manifest names a file of batches; the file's name is new."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", ids[0])[:40].strip(".-") or "batch"
+    return Batch(
+        ids,
+        digests,
+        day,
+        f"cells/{day}/{readable}-{uuid.uuid4().hex[:12]}.parquet",
+        hashlib.sha256(content).hexdigest(),
+        len(content),
+        parts[0].fingerprint,
+        parts[0].one_score,
+        sum(len(part) for part in parts),
+        sum(float(np.asarray(part.total.count)) for part in parts),
+        sum(float(np.asarray(part.total.label)) for part in parts),
+    )
 
 
 def from_parquet(content: bytes, bins: FeatureBins, name: str) -> list[Cells]:

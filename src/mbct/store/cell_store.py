@@ -7,9 +7,7 @@ exist, so a writer that dies at any point leaves the store as it was.
 import datetime
 import hashlib
 import os
-import re
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from itertools import groupby
@@ -20,7 +18,7 @@ import numpy.typing as npt
 
 from mbct.errors import DataError, ModelFileError, StorageError
 from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, fault_of, from_parquet, to_parquet
+from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, entry_of, fault_of, from_parquet, to_parquet
 from mbct.store.compaction import delete_leftovers, drop_days, join_batches
 from mbct.store.document_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
@@ -114,7 +112,7 @@ class CellStore:
         self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
         content = to_parquet([cells])
         known_on = as_day(datetime.datetime.now(datetime.UTC).date() if seen is None else seen)
-        entry = _entry((batch,), (digest_of(cells),), as_day(day), [cells], content)
+        entry = entry_of((batch,), (digest_of(cells),), as_day(day), [cells], content)
         held = self.manifest().find(batch)
         if held is None or replace:
             self.storage.write(entry.file, content)
@@ -122,31 +120,28 @@ class CellStore:
         def same_rows(found: Batch | None) -> bool:
             return found is not None and (found.digest_of(batch), found.day) == (entry.digests[0], entry.day)
 
-        def is_held(body: dict[str, Any]) -> bool:
-            newest = self.manifest_of(body)
+        def is_held(newest: Manifest) -> bool:
             # That no label came until this date is worth a note too.
             return same_rows(newest.find(batch)) and (not replace or newest.noted(entry.day, known_on) == newest)
 
-        def add(body: dict[str, Any]) -> dict[str, Any]:
-            newest = self.manifest_of(body)
+        def add(newest: Manifest) -> Manifest:
             if newest.first_day is not None and entry.day < newest.first_day:
                 raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
             other = newest.find(batch)
-            if same_rows(other):
-                return newest.noted(entry.day, known_on).to_dict()
             if other is None:
-                return newest.replaced((), (entry,)).noted(entry.day, known_on).to_dict()
-            if not replace:
+                newest = newest.replaced((), (entry,))
+            elif not same_rows(other) and replace:
+                newest = newest.replaced((other,), (*self._without(other, batch), entry))
+            elif not same_rows(other):
                 raise DataError(
                     f"batch {batch!r} of {other.day} is in the store with other rows than these "
                     f"({entry.count:g} rows and {entry.label:g} positives of {entry.day}): choose another name, "
                     "or replace it (replace=True, --replace)"
                 )
-            exchanged = newest.replaced((other,), (*self._without(other, batch), entry))
-            return exchanged.noted(entry.day, known_on).to_dict()
+            return newest.noted(entry.day, known_on)
 
         try:
-            found = self.manifest_of(self.log.change(add, is_held)).find(batch)
+            found = self.change(add, is_held).find(batch)
         except DataError:
             self.storage.remove(entry.file)
             raise
@@ -159,7 +154,17 @@ class CellStore:
 
     def manifest(self) -> Manifest:
         """What the store holds now."""
-        return self.manifest_of(self.log.newest()[1])
+        return Manifest.from_dict(self.log.newest()[1], self.storage.url)
+
+    def change(self, change: Callable[[Manifest], Manifest | None], done: Callable[[Manifest], bool]) -> Manifest:
+        """Write what ``change`` makes of the newest manifest, unless that is ``done`` (or None); returns the newest."""
+
+        def changed(body: dict[str, Any]) -> dict[str, Any] | None:
+            made = change(Manifest.from_dict(body, self.storage.url))
+            return None if made is None else made.to_dict()
+
+        body = self.log.change(changed, lambda body: done(Manifest.from_dict(body, self.storage.url)))
+        return Manifest.from_dict(body, self.storage.url)
 
     def days(self) -> list[str]:
         """Days with cells, rising."""
@@ -299,14 +304,13 @@ class CellStore:
         if not rest:
             return ()
         parts = self.read_parts(held, self.bins(held.fingerprint))
-        kept = [parts[number] for number in rest]
-        ids, digests = zip(*((held.ids[number], held.digests[number]) for number in rest), strict=True)
+        ids, digests, kept = zip(*((held.ids[n], held.digests[n], parts[n]) for n in rest), strict=True)
         return (self.write_parts(ids, digests, held.day, kept),)
 
-    def write_parts(self, ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells]) -> Batch:
+    def write_parts(self, ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: Sequence[Cells]) -> Batch:
         """A file of several batches, still to be named by a manifest."""
         content = to_parquet(parts)
-        entry = _entry(ids, digests, day, parts, content)
+        entry = entry_of(ids, digests, day, parts, content)
         self.storage.write(entry.file, content)
         return entry
 
@@ -319,10 +323,6 @@ class CellStore:
         except FileNotFoundError:
             self.storage.write(held.file, content)
 
-    def manifest_of(self, body: dict[str, Any]) -> Manifest:
-        """The manifest in a document of the log."""
-        return Manifest.from_dict(body, self.storage.url)
-
     def _refuse_foreign_folder(self) -> None:
         if self.log.numbers():
             self.manifest()
@@ -332,23 +332,6 @@ class CellStore:
             raise ModelFileError(
                 f"{self.storage.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
             )
-
-
-def _entry(ids: tuple[str, ...], digests: tuple[str, ...], day: str, parts: list[Cells], content: bytes) -> Batch:
-    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", ids[0])[:40].strip(".-") or "batch"
-    return Batch(
-        ids,
-        digests,
-        day,
-        f"cells/{day}/{readable}-{uuid.uuid4().hex[:12]}.parquet",
-        hashlib.sha256(content).hexdigest(),
-        len(content),
-        parts[0].fingerprint,
-        parts[0].one_score,
-        sum(len(part) for part in parts),
-        sum(float(np.asarray(part.total.count)) for part in parts),
-        sum(float(np.asarray(part.total.label)) for part in parts),
-    )
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:

@@ -2,10 +2,10 @@
 
 import datetime
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mbct.errors import DataError
-from mbct.store.manifest import Batch
+from mbct.store.manifest import Batch, Manifest
 from mbct.store.storage import clock
 
 if TYPE_CHECKING:
@@ -33,14 +33,10 @@ def _join(store: "CellStore", batches: list[Batch]) -> None:
     digests = tuple(digest for batch in batches for digest in batch.digests)
     joined = store.write_parts(ids, digests, batches[0].day, parts)
 
-    def swap(body: dict[str, Any]) -> dict[str, Any] | None:
-        newest = store.manifest_of(body)
-        if not set(batches) <= set(newest.batches):
-            return None
-        return newest.replaced(batches, (joined,)).to_dict()
+    def swap(newest: Manifest) -> Manifest | None:
+        return newest.replaced(batches, (joined,)) if set(batches) <= set(newest.batches) else None
 
-    body = store.log.change(swap, lambda body: joined in store.manifest_of(body).batches)
-    if joined not in store.manifest_of(body).batches:
+    if joined not in store.change(swap, lambda newest: joined in newest.batches).batches:
         store.storage.remove(joined.file)
 
 
@@ -54,16 +50,11 @@ def drop_days(store: "CellStore", keep_days: int) -> None:
     newest = datetime.date.fromisoformat(manifest.batches[-1].day)
     first = (newest - datetime.timedelta(days=keep_days - 1)).isoformat()
 
-    def drop(body: dict[str, Any]) -> dict[str, Any]:
-        held = store.manifest_of(body)
+    def drop(held: Manifest) -> Manifest:
         left = tuple(batch for batch in held.batches if batch.day >= first)
-        return replace(held, batches=left, first_day=max(first, held.first_day or first)).to_dict()
+        return replace(held, batches=left, first_day=max(first, held.first_day or first))
 
-    def dropped(body: dict[str, Any]) -> bool:
-        held = store.manifest_of(body)
-        return (held.first_day or "") >= first and all(batch.day >= first for batch in held.batches)
-
-    store.log.change(drop, dropped)
+    store.change(drop, lambda held: drop(held) == held)
 
 
 def delete_leftovers(store: "CellStore", grace_seconds: float) -> None:
