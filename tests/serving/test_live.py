@@ -16,7 +16,7 @@ def filled(rng, n, rate, *, at=NOON, live=None):
     live = live or LiveCalibration(FeedbackOptions())
     q = rng.beta(2, 10, n)
     y = (rng.random(n) < np.minimum(q * rate, 1)).astype(int)
-    live.add(at, [None] * n, q, y.astype(float))
+    live.add(at, q, y.astype(float), [None] * n)
     return live, q, y
 
 
@@ -43,18 +43,18 @@ def test_old_outcomes_leave_the_windows():
     assert later["24h", "all"].outcomes == 150
     assert by_place(live, NOON + 86_400)["24h", "all"].outcomes == 50
     assert by_place(live, NOON + 3 * 86_400) == {}
-    live.add(NOON, [None], np.array([0.5]), np.ones(1))
+    live.add(NOON, np.array([0.5]), np.ones(1), [None])
     assert by_place(live, NOON + 3 * 86_400) == {}
 
 
 def test_no_positive_makes_pcoc_infinite():
     live = LiveCalibration(FeedbackOptions())
-    live.add(NOON, [None], np.array([0.1]), np.zeros(1))
+    live.add(NOON, np.array([0.1]), np.zeros(1), [None])
     assert by_place(live)["1h", "all"].pcoc == math.inf
 
 
 def test_segments_beyond_the_limit_share_one():
     live = LiveCalibration(FeedbackOptions(segment="carrier", segments=2))
-    live.add(NOON, [f"carrier {i % 5}" for i in range(10)], np.full(10, 0.5), np.arange(10) % 2.0)
+    live.add(NOON, np.full(10, 0.5), np.arange(10) % 2.0, [f"carrier {i % 5}" for i in range(10)])
     counts = {m.segment: m.outcomes for m in live.report(NOON) if m.window == "1h"}
     assert counts == {"all": 10, "carrier 0": 2, "carrier 1": 2, "other": 6}

@@ -8,16 +8,18 @@ repeating the subtree. :func:`lightgbm_matrix` makes the matrix, :func:`from_raw
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count, groupby
 from typing import Any
 
 import numpy as np
 
-from mbct.data.columns import as_floats, factorize, read_columns
+from mbct.data.columns import as_floats, read_columns
+from mbct.data.memory import encode_column
 from mbct.errors import ParameterError
-from mbct.export.binary import BinaryLeaf, BinaryNode, CodeCut, binary_tree, scattered_features
 from mbct.export.spelling import identifiers
 from mbct.model.bins import Feature, NumberBins
-from mbct.model.conditions import decisions
+from mbct.model.conditions import Case, CodeBranch, Decision, Leaf, decisions
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray
 
@@ -25,6 +27,101 @@ _CATEGORY, _DEFAULT_LEFT, _MISSING_IS_NAN = 1, 2, 8
 _LOG_OF_ZERO = -1e4
 """exp of it, whatever is added by other trees, is 0; LightGBM's text has no −∞ that every reader takes."""
 _WORD = 32
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryLeaf:
+    """Where a row stops, and the step it takes there."""
+
+    step: float
+
+
+@dataclass(frozen=True, eq=False)
+class NumberCut:
+    """x ≤ edge goes left, a missing value as told."""
+
+    feature: int
+    edge: float
+    missing_left: bool
+    left: "BinaryTree"
+    right: "BinaryTree"
+
+
+@dataclass(frozen=True, eq=False)
+class CodeCut:
+    """Some codes go left, all others right."""
+
+    feature: int
+    codes: frozenset[int]
+    left: "BinaryTree"
+    right: "BinaryTree"
+
+
+BinaryNode = NumberCut | CodeCut
+BinaryTree = BinaryNode | BinaryLeaf
+Run = tuple[float, Case]
+"""Neighbouring intervals of a number, up to an edge, that lead to one decision."""
+
+
+def binary_tree(model: CalibrationEnsemble, decision: Decision, coded: frozenset[int]) -> BinaryTree:
+    """The decision as a binary tree in which the ``coded`` features are cut by codes, the others by edges."""
+    if isinstance(decision, Leaf):
+        return BinaryLeaf(decision.step)
+    bins = model.bins[decision.feature]
+    if isinstance(bins, NumberBins) and decision.feature not in coded:
+        missing = next((case for case in _cases(decision) if bins.missing in case.codes), None)
+        return _cut_runs(model, decision.feature, _runs(bins, decision), missing, coded)
+    return _cut_codes(model, decision.feature, _cases(decision), coded)
+
+
+def scattered_features(model: CalibrationEnsemble, decision: Decision) -> set[int]:
+    """Numbers of which some inner branch takes several separate intervals."""
+    if isinstance(decision, Leaf):
+        return set()
+    found = set().union(*(scattered_features(model, case.below) for case in _cases(decision)))
+    bins = model.bins[decision.feature]
+    if isinstance(bins, NumberBins):
+        inner = [case for _, case in _runs(bins, decision) if isinstance(case.below, CodeBranch)]
+        if len(inner) > len({id(case) for case in inner}):
+            found.add(decision.feature)
+    return found
+
+
+def _cases(branch: CodeBranch) -> tuple[Case, ...]:
+    """All cases; the default comes last, so that no set of codes ever has to name it."""
+    return (*branch.cases, branch.default)
+
+
+def _runs(bins: NumberBins, branch: CodeBranch) -> list[Run]:
+    case_of = {code: case for case in _cases(branch) for code in case.codes if code < bins.n_values}
+    edges = (*bins.edges, float("inf"))
+    last = [max(codes) for _, codes in groupby(sorted(case_of), key=lambda code: id(case_of[code]))]
+    return [(edges[code], case_of[code]) for code in last]
+
+
+def _cut_runs(
+    model: CalibrationEnsemble, feature: int, runs: list[Run], missing: Case | None, coded: frozenset[int]
+) -> BinaryTree:
+    """Bisect runs; a missing value follows its own case, or parts from the last number it is left with."""
+    if len(runs) > 1:
+        left, right = runs[: len(runs) // 2], runs[len(runs) // 2 :]
+        goes_left = any(case is missing for _, case in left)
+        below = _cut_runs(model, feature, left, missing if goes_left else None, coded)
+        above = _cut_runs(model, feature, right, None if goes_left else missing, coded)
+        return NumberCut(feature, left[-1][0], goes_left, below, above)
+    case = runs[0][1]
+    below = binary_tree(model, case.below, coded)
+    if missing is None or missing is case:
+        return below
+    return NumberCut(feature, float("inf"), False, below, binary_tree(model, missing.below, coded))
+
+
+def _cut_codes(model: CalibrationEnsemble, feature: int, cases: tuple[Case, ...], coded: frozenset[int]) -> BinaryTree:
+    if len(cases) == 1:
+        return binary_tree(model, cases[0].below, coded)
+    left, right = cases[: len(cases) // 2], cases[len(cases) // 2 :]
+    codes = frozenset[int]().union(*(case.codes for case in left))
+    return CodeCut(feature, codes, _cut_codes(model, feature, left, coded), _cut_codes(model, feature, right, coded))
 
 
 def to_lightgbm(model: CalibrationEnsemble) -> str:
@@ -65,12 +162,7 @@ def lightgbm_matrix(model: CalibrationEnsemble, data: Any) -> FloatArray:
     matrix = np.empty((columns.n_rows, len(model.bins)))
     for j, bins in enumerate(model.bins):
         column = columns.column(bins.name)
-        if isinstance(bins, NumberBins):
-            numbers = as_floats(column)
-            matrix[:, j] = bins.encode(numbers) if j in coded else numbers
-        else:
-            values, position = factorize(column)
-            matrix[:, j] = bins.encode(values)[position]
+        matrix[:, j] = encode_column(column, bins) if j in coded else as_floats(column)
     return matrix
 
 
@@ -85,7 +177,7 @@ def _feature_info(bins: Feature, coded: bool) -> str:
     return ":".join(map(str, range(bins.n_codes))) if coded else "[-inf:inf]"
 
 
-def _tree_lines(root: BinaryNode | BinaryLeaf, linear: bool) -> Iterator[str]:
+def _tree_lines(root: BinaryTree, linear: bool) -> Iterator[str]:
     inner, leaves = _numbered(root)
     yield f"num_leaves={len(leaves)}"
     cuts = [node.codes for node in inner if isinstance(node, CodeCut)]
@@ -94,7 +186,9 @@ def _tree_lines(root: BinaryNode | BinaryLeaf, linear: bool) -> Iterator[str]:
         place = {id(node): i for i, node in enumerate(inner)} | {id(leaf): -1 - i for i, leaf in enumerate(leaves)}
         yield _line("split_feature", (node.feature for node in inner))
         yield _line("split_gain", [0] * len(inner))
-        yield _line("threshold", _thresholds(inner))
+        # The edge of a cut of a number; of a cut of codes, its place among the tree's sets of codes
+        place_of_set = count()
+        yield _line("threshold", (next(place_of_set) if isinstance(n, CodeCut) else repr(n.edge) for n in inner))
         yield _line("decision_type", map(_decision_type, inner))
         yield _line("left_child", (place[id(node.left)] for node in inner))
         yield _line("right_child", (place[id(node.right)] for node in inner))
@@ -116,7 +210,7 @@ def _line(name: str, values: Iterable[Any]) -> str:
     return f"{name}={' '.join(map(str, values))}"
 
 
-def _numbered(root: BinaryNode | BinaryLeaf) -> tuple[list[BinaryNode], list[BinaryLeaf]]:
+def _numbered(root: BinaryTree) -> tuple[list[BinaryNode], list[BinaryLeaf]]:
     inner: list[BinaryNode] = []
     leaves: list[BinaryLeaf] = []
     pending = [root]
@@ -128,17 +222,6 @@ def _numbered(root: BinaryNode | BinaryLeaf) -> tuple[list[BinaryNode], list[Bin
             inner.append(node)
             pending += [node.right, node.left]
     return inner, leaves
-
-
-def _thresholds(inner: list[BinaryNode]) -> Iterator[str]:
-    """The edge of a cut of a number; of a cut of codes, its place among the tree's sets of codes."""
-    n_sets = 0
-    for node in inner:
-        if isinstance(node, CodeCut):
-            yield str(n_sets)
-            n_sets += 1
-        else:
-            yield repr(node.edge)
 
 
 def _decision_type(node: BinaryNode) -> int:

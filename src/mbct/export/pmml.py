@@ -8,7 +8,7 @@ Numbers are doubles; a category is a string that holds its canonical text (3 is 
 import math
 import re
 from collections.abc import Iterable
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from mbct.errors import ParameterError
 from mbct.export.lightgbm import log_multiplier
@@ -21,7 +21,13 @@ _NAMESPACE = "http://www.dmg.org/PMML-4_4"
 _NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _PLAIN = re.compile(r"[^\s\"\\]+")
 """A value that stands in an Array without quotes, about whose escapes readers disagree."""
-Element = ElementTree.Element
+_TREE = {
+    "functionName": "regression",
+    "splitCharacteristic": "multiSplit",
+    "missingValueStrategy": "none",
+    "noTrueChildStrategy": "returnLastPrediction",
+}
+_NUMBER = {"optype": "continuous", "dataType": "double"}
 
 
 def to_pmml(model: CalibrationEnsemble, output: str = "calibrated") -> str:
@@ -29,30 +35,24 @@ def to_pmml(model: CalibrationEnsemble, output: str = "calibrated") -> str:
     used = used_features(model) if model.trees else [0]
     _refuse_unspeakable(model, used, output)
     root = Element("PMML", version="4.4", xmlns=_NAMESPACE)
-    header = _below(root, "Header", description="Calibrated probability of a prediction")
-    _below(header, "Application", name="mbct")
-    dictionary = _below(root, "DataDictionary", numberOfFields=str(len(used)))
+    header = SubElement(root, "Header", description="Calibrated probability of a prediction")
+    SubElement(header, "Application", name="mbct")
+    dictionary = SubElement(root, "DataDictionary", numberOfFields=str(len(used)))
     for j in used:
-        ordered = model.bins[j].ordered
-        kind = (
-            {"optype": "continuous", "dataType": "double"}
-            if ordered
-            else {"optype": "categorical", "dataType": "string"}
-        )
-        _below(dictionary, "DataField", name=model.bins[j].name, **kind)
-    ensemble = _below(root, "MiningModel", functionName="regression", modelName="calibration")
+        kind = _NUMBER if model.bins[j].ordered else {"optype": "categorical", "dataType": "string"}
+        SubElement(dictionary, "DataField", kind, name=model.bins[j].name)
+    ensemble = SubElement(root, "MiningModel", functionName="regression", modelName="calibration")
     _mining_schema(ensemble, model, used)
     _output(ensemble, model, output)
-    segments = _below(ensemble, "Segmentation", multipleModelMethod="sum")
+    segments = SubElement(ensemble, "Segmentation", multipleModelMethod="sum")
     for number, tree in enumerate(list(decisions(model)) or [Leaf(0.0 if model.link == "odds" else 1.0)], 1):
-        segment = _below(segments, "Segment", id=str(number))
-        _below(segment, "True")
-        options = {"missingValueStrategy": "none", "noTrueChildStrategy": "returnLastPrediction"}
-        written = _below(segment, "TreeModel", functionName="regression", splitCharacteristic="multiSplit", **options)
+        segment = SubElement(segments, "Segment", id=str(number))
+        SubElement(segment, "True")
+        written = SubElement(segment, "TreeModel", _TREE)
         _mining_schema(written, model, used)
-        _node(written, model, tree, _element("True"))
-    ElementTree.indent(root, " ")
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+        _node(written, model, tree, Element("True"))
+    indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(root, encoding="unicode") + "\n"
 
 
 def _refuse_unspeakable(model: CalibrationEnsemble, used: Iterable[int], output: str) -> None:
@@ -69,25 +69,22 @@ def _refuse_unspeakable(model: CalibrationEnsemble, used: Iterable[int], output:
 
 
 def _mining_schema(parent: Element, model: CalibrationEnsemble, used: Iterable[int]) -> None:
-    schema = _below(parent, "MiningSchema")
+    schema = SubElement(parent, "MiningSchema")
     for j in used:
-        _below(schema, "MiningField", name=model.bins[j].name, usageType="active", invalidValueTreatment="asIs")
+        SubElement(schema, "MiningField", name=model.bins[j].name, usageType="active", invalidValueTreatment="asIs")
 
 
 def _node(parent: Element, model: CalibrationEnsemble, decision: Decision, predicate: Element) -> None:
-    node = _below(parent, "Node")
+    node = SubElement(parent, "Node")
     node.append(predicate)
     if isinstance(decision, Leaf):
-        node.set("score", _score(model, decision.step))
+        step = decision.step if model.link == "odds" else log_multiplier(decision.step, "PMML")
+        node.set("score", repr(step))
     else:
         bins = model.bins[decision.feature]
         for position, case in enumerate(decision.cases):
             _node(node, model, case.below, _predicate(bins, decision, position))
-        _node(node, model, decision.default.below, _element("True"))
-
-
-def _score(model: CalibrationEnsemble, step: float) -> str:
-    return repr(step if model.link == "odds" else log_multiplier(step, "PMML"))
+        _node(node, model, decision.default.below, Element("True"))
 
 
 def _predicate(bins: Feature, branch: CodeBranch, position: int) -> Element:
@@ -98,15 +95,15 @@ def _predicate(bins: Feature, branch: CodeBranch, position: int) -> Element:
         empty = [""] if bins.code_of[""] == bins.missing and bins.missing in codes else []
         parts = _membership(bins, [*empty, *(bins.values[code] for code in sorted(codes) if code < bins.n_values)])
     if bins.missing in codes:
-        parts.append(_element("SimplePredicate", field=bins.name, operator="isMissing"))
+        parts.append(Element("SimplePredicate", field=bins.name, operator="isMissing"))
     return _compound("or", parts)
 
 
 def _interval(bins: NumberBins, low: float, high: float) -> Element:
-    below = _element("SimplePredicate", field=bins.name, operator="lessOrEqual", value=repr(high))
+    below = Element("SimplePredicate", field=bins.name, operator="lessOrEqual", value=repr(high))
     if math.isinf(low):
         return below
-    above = _element("SimplePredicate", field=bins.name, operator="greaterThan", value=repr(low))
+    above = Element("SimplePredicate", field=bins.name, operator="greaterThan", value=repr(low))
     return _compound("and", [above, below])
 
 
@@ -115,29 +112,28 @@ def _membership(bins: CategoryBins, values: list[str]) -> list[Element]:
     awkward = [value for value in values if not _PLAIN.fullmatch(value)]
     parts = []
     if len(plain) > 1:
-        listed = _element("SimpleSetPredicate", field=bins.name, booleanOperator="isIn")
-        _below(listed, "Array", type="string", n=str(len(plain))).text = " ".join(plain)
+        listed = Element("SimpleSetPredicate", field=bins.name, booleanOperator="isIn")
+        SubElement(listed, "Array", type="string", n=str(len(plain))).text = " ".join(plain)
         parts.append(listed)
     else:
         awkward = plain + awkward
-    return parts + [_element("SimplePredicate", field=bins.name, operator="equal", value=value) for value in awkward]
+    return parts + [Element("SimplePredicate", field=bins.name, operator="equal", value=value) for value in awkward]
 
 
 def _compound(operator: str, parts: list[Element]) -> Element:
     if len(parts) == 1:
         return parts[0]
-    joined = _element("CompoundPredicate", booleanOperator=operator)
+    joined = Element("CompoundPredicate", booleanOperator=operator)
     joined.extend(parts)
     return joined
 
 
 def _output(parent: Element, model: CalibrationEnsemble, output: str) -> None:
     """The formula: p / (p + (1 − p)·exp(−s)) with p held inside [ε, 1 − ε], or clip(p·exp(s), 0, 1)."""
-    fields = _below(parent, "Output")
-    kind = {"optype": "continuous", "dataType": "double"}
-    _below(fields, "OutputField", name="total step", feature="predictedValue", **kind)
-    calibrated = _below(fields, "OutputField", name=output, feature="transformedValue", **kind)
-    score, total = _element("FieldRef", field=model.score_column), _element("FieldRef", field="total step")
+    fields = SubElement(parent, "Output")
+    SubElement(fields, "OutputField", _NUMBER, name="total step", feature="predictedValue")
+    calibrated = SubElement(fields, "OutputField", _NUMBER, name=output, feature="transformedValue")
+    score, total = Element("FieldRef", field=model.score_column), Element("FieldRef", field="total step")
     if not model.trees:
         calibrated.append(score)
     elif model.link == "linear":
@@ -150,20 +146,12 @@ def _output(parent: Element, model: CalibrationEnsemble, output: str) -> None:
 
 
 def _apply(function: str, *arguments: Element) -> Element:
-    applied = _element("Apply", function=function)
+    applied = Element("Apply", function=function)
     applied.extend(arguments)
     return applied
 
 
 def _constant(value: float) -> Element:
-    constant = _element("Constant", dataType="double")
+    constant = Element("Constant", dataType="double")
     constant.text = repr(value)
     return constant
-
-
-def _element(tag: str, **attributes: str) -> Element:
-    return Element(tag, attributes)
-
-
-def _below(parent: Element, tag: str, **attributes: str) -> Element:
-    return ElementTree.SubElement(parent, tag, attributes)

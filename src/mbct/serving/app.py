@@ -11,22 +11,10 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from mbct.errors import DataError, StorageError
-from mbct.serving.codec import decode, unprocessable
+from mbct.serving.codec import decode_json, unprocessable
 from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.http import (
-    JSON,
-    TEXT,
-    ClientGone,
-    Deadlines,
-    Problem,
-    Receive,
-    Reply,
-    Request,
-    Scope,
-    Send,
-    carries_token,
-)
+from mbct.serving.http import TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send, carries_token
 from mbct.serving.loaded_model import Identifier
 from mbct.serving.metrics import Metrics, family, labelled, single
 from mbct.serving.model_watcher import ModelWatcher
@@ -148,9 +136,7 @@ class Service:
     async def _explain(self, request: Request) -> Reply:
         body = await request.body()
         loaded = self.scoring.loaded()
-        if request.content_type() != JSON:
-            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
-        row = msgspec.structs.astuple(decode(loaded.decoders.explain, body).row)
+        row = msgspec.structs.astuple(decode_json(loaded.decoders.explain, request.content_type(), body).row)
         given = dict(zip(loaded.model.bins.names, row, strict=True))
         try:
             explained = explain(loaded.model, given, loaded.rule_of)
@@ -180,9 +166,7 @@ class Service:
         if self._options.workers > 1:
             detail = "outcomes need a service of one process, which remembers the scores: start it with --workers 1"
             raise Problem(501, "Not Implemented", detail)
-        if request.content_type() != JSON:
-            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
-        outcomes = decode(self._decode_outcomes, body).outcomes
+        outcomes = decode_json(self._decode_outcomes, request.content_type(), body).outcomes
         if not 0 < len(outcomes) <= self._options.limits.rows:
             raise unprocessable(f"a request takes 1 to {self._options.limits.rows:,} outcomes, got {len(outcomes):,}")
         for position, outcome in enumerate(outcomes):
@@ -239,9 +223,8 @@ class Service:
         body = await request.body()
         if not self._options.feedback.online:
             raise Problem(409, "Conflict", "the service was started without the online layer: use --online")
-        if request.content_type() != JSON:
-            raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
-        self._feedback.stream.layer.enabled = decode(self._decode_switch, body).enabled
+        wanted = decode_json(self._decode_switch, request.content_type(), body)
+        self._feedback.stream.layer.enabled = wanted.enabled
         if (save := self._feedback.checkpoint()) is not None:
             await asyncio.to_thread(save)
         log.info("the online layer is switched %s", "on" if self._feedback.stream.layer.enabled else "off")

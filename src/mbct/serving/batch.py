@@ -11,8 +11,7 @@ from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.serving.arrow import ArrowColumns
-from mbct.serving.columns import ColumnEncoder, probability_column
+from mbct.serving.columns import ArrowColumns, ColumnEncoder, probability_column
 from mbct.validation import FloatArray, as_probabilities
 
 
@@ -27,7 +26,7 @@ class ScoredBatch(NamedTuple):
     unseen: Counter[str]
     """Number of unseen values of each feature that has any."""
     frozen: FloatArray | None = None
-    """What the model itself said, where the online layer has moved it."""
+    """The model's own probability, where the online layer has changed it."""
 
 
 class BatchScorer:

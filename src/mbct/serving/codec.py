@@ -107,6 +107,13 @@ def decode(decoder: Any, body: bytes) -> Any:
         raise Problem(400, "Bad Request", f"the body cannot be read: {error}") from error
 
 
+def decode_json(decoder: Any, content_type: bytes, body: bytes) -> Any:
+    """Decode what must be JSON."""
+    if content_type != JSON:
+        raise Problem(415, "Unsupported Media Type", "send application/json and name it in the content-type header")
+    return decode(decoder, body)
+
+
 def unprocessable(detail: str) -> Problem:
     """A body that can be read but makes no sense."""
     return Problem(422, "Unprocessable Content", detail)
@@ -178,10 +185,10 @@ def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
             message = pa.ipc.read_message(stream)
         except EOFError:
             break
-        batch = _record_batch(bytes(message.metadata))
-        if batch is None:
+        if message.type not in ("record batch", "dictionary"):
             continue
-        length, compressed, is_dictionary = batch
+        is_dictionary = message.type == "dictionary"
+        length, compressed = _length_and_compression(bytes(message.metadata), is_dictionary=is_dictionary)
         if compressed:
             raise DataError("compressed Arrow streams are not taken: send it without compression")
         if is_dictionary and not 0 <= length <= limits.rows:
@@ -191,29 +198,13 @@ def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:
             raise DataError(f"a request takes 1 to {limits.rows:,} rows, this one has {max(length, n_rows):,} or more")
 
 
-def _record_batch(metadata: bytes) -> tuple[int, bool, bool] | None:
-    """Length, whether compressed, and whether a dictionary, of a message, read from its flatbuffer."""
-    table = _Flatbuffer(metadata, struct.unpack_from("<I", metadata, 0)[0])
-    kind = table.field(1)
-    header = table.field(2)
-    if kind is None or header is None:
-        return None
-    kind_number = metadata[kind]
-    batch = table.follow(header)
-    if kind_number == _DICTIONARY_BATCH:
-        data = batch.field(1)
-        if data is None:
-            return None
-        batch = batch.follow(data)
-    elif kind_number != _RECORD_BATCH:
-        return None
+def _length_and_compression(metadata: bytes, *, is_dictionary: bool) -> tuple[int, bool]:
+    """Number of rows or values of a batch, and whether it is compressed, read from its message's flatbuffer."""
+    batch = _Flatbuffer(metadata, struct.unpack_from("<I", metadata, 0)[0]).table(2)
+    if is_dictionary:
+        batch = batch.table(1)
     length = batch.field(0)
-    n_rows = 0 if length is None else struct.unpack_from("<q", metadata, length)[0]
-    return n_rows, batch.field(3) is not None, kind_number == _DICTIONARY_BATCH
-
-
-_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
-"""Kinds of message in Arrow's Message.fbs."""
+    return 0 if length is None else struct.unpack_from("<q", metadata, length)[0], batch.field(3) is not None
 
 
 class _Flatbuffer(NamedTuple):
@@ -231,6 +222,8 @@ class _Flatbuffer(NamedTuple):
         offset = struct.unpack_from("<H", self.content, vtable + slot)[0]
         return self.position + offset if offset else None
 
-    def follow(self, position: int) -> "_Flatbuffer":
+    def table(self, number: int) -> "_Flatbuffer":
         """The table that a field points to."""
+        if (position := self.field(number)) is None:
+            raise ValueError(f"field {number} of a message is missing")
         return _Flatbuffer(self.content, position + struct.unpack_from("<I", self.content, position)[0])

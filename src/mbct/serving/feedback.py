@@ -18,7 +18,7 @@ from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.wording import condition
 from mbct.serving.batch import ScoredBatch
-from mbct.serving.journal import Joined, Journal, Remembered, lines_of
+from mbct.serving.journal import Joined, Journal, Remembered, as_columns, lines_of
 from mbct.serving.live import LiveCalibration, LiveMetric
 from mbct.serving.options import FeedbackOptions
 from mbct.serving.outcome_stream import OutcomeStream
@@ -60,7 +60,7 @@ class FeedbackLoop:
         # Ordered by when they were scored. A plain dict finds its first entry in time that grows with those deleted.
         self._waiting: OrderedDict[str, Remembered] = OrderedDict()
         self._next_number = 0
-        self._unsegmented = ""  # Bins of which the log has said that they lack the segment's feature
+        self._unsegmented = ""  # Bins of which the log has noted that they lack the segment's feature
         self._live = LiveCalibration(options)
         self._journal: Journal | None = None
         self._flushing = Lock()
@@ -119,7 +119,7 @@ class FeedbackLoop:
         for identifier in joined:
             del self._waiting[identifier]
         lines = list(joined.values())
-        self._count(now, lines)
+        self._live.add(now, *as_columns(lines))
         self.stream.take(lines)
         return Joining(len(joined), tuple(unknown))
 
@@ -200,7 +200,7 @@ class FeedbackLoop:
             for line in lines:
                 newest_joined[line.scored.id] = max(line.scored.number, newest_joined.get(line.scored.id, -1))
                 self._next_number = max(self._next_number, line.scored.number + 1)
-            self._count(at, lines)
+            self._live.add(at, *as_columns(lines))
         state, after = journal.checkpoint()
         try:
             if state is not None:
@@ -216,11 +216,6 @@ class FeedbackLoop:
             self._forget_oldest(now)
         if self._waiting or newest_joined:
             log.info("feedback restored: %d scores wait for their outcome", len(self._waiting))
-
-    def _count(self, at: float, lines: Sequence[Joined]) -> None:
-        calibrated = np.array([line.scored.calibrated for line in lines])
-        label = np.array([float(line.label) for line in lines])
-        self._live.add(at, [line.scored.segment for line in lines], calibrated, label)
 
     def _wait_for(self, score: Remembered) -> None:
         self._waiting[score.id] = score
@@ -260,5 +255,4 @@ def _day_and_bins(line: Joined) -> tuple[str, str]:
 def _cells(lines: list[Joined], bins: FeatureBins) -> Cells:
     codes = np.array([line.scored.codes for line in lines], dtype=bins.code_type)
     score = np.array([line.scored.score for line in lines])
-    label = np.array([float(line.label) for line in lines])
-    return cells_of_rows(codes, score, label, bins)
+    return cells_of_rows(codes, score, as_columns(lines)[1], bins)

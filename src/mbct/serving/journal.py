@@ -12,18 +12,20 @@ import errno
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from mbct.errors import ParameterError, StorageError
 from mbct.files import sync_folder, write_atomically
 from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
 from mbct.serving.options import FeedbackOptions
+from mbct.validation import FloatArray
 
 _HOUR, _DAY = 3600, 86_400.0
 _CHECKPOINT = "checkpoint"
@@ -48,7 +50,7 @@ class Remembered(msgspec.Struct, array_like=True, frozen=True, gc=False):
     model: str = ""
     """Version that scored."""
     frozen: float | None = None
-    """What the model itself said, where the online layer has moved it."""
+    """The model's own probability, where the online layer has changed it."""
 
 
 class Joined(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -57,6 +59,12 @@ class Joined(msgspec.Struct, array_like=True, frozen=True, gc=False):
     scored: Remembered
     at: float
     label: int
+
+
+def as_columns(lines: Sequence[Joined]) -> tuple[FloatArray, FloatArray, list[str | None]]:
+    """Calibrated probability, label and segment of outcomes."""
+    calibrated = np.array([line.scored.calibrated for line in lines])
+    return calibrated, np.array([float(line.label) for line in lines]), [line.scored.segment for line in lines]
 
 
 class Journal:

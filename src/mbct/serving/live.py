@@ -39,7 +39,7 @@ class LiveCalibration:
         self._sums = np.zeros((_SLOTS["24h"], n_segments, len(BANDS) + 1, 3))
         self._slot = 0
 
-    def add(self, at: float, segment: Sequence[str | None], calibrated: FloatArray, label: FloatArray) -> None:
+    def add(self, at: float, calibrated: FloatArray, label: FloatArray, segment: Sequence[str | None]) -> None:
         """Count outcomes that arrived at second ``at``; what is older than a day counts no more."""
         self._advance(at)
         slot = int(at) // _SLOT_SECONDS

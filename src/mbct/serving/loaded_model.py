@@ -111,7 +111,7 @@ class LoadedModel:
         bins = self.model.bins
         codes = np.column_stack([rng.integers(0, feature.missing + 1, _PROBES) for feature in bins])
         score = rng.random(_PROBES)
-        codes[:, 0] = np.searchsorted(_edges(bins[0]), score)
+        codes[:, 0] = bins[0].encode(score)
         expected = self.model.calibrate_codes(codes.astype(bins.code_type), score)
         columns = [score.tolist(), *(_raw_values(bins[j], codes[:, j].tolist()) for j in range(1, len(bins)))]
         batch = self.batch.score_columns(columns).calibrated
@@ -128,10 +128,6 @@ def _frozen(content: bytes, name: str) -> CalibrationEnsemble | ClassModel:
     return model_of(content, name)
 
 
-def _edges(feature: Feature) -> tuple[float, ...]:
-    return feature.edges if isinstance(feature, NumberBins) else ()
-
-
 def _raw_values(feature: Feature, codes: list[int]) -> list[Any]:
     """A raw value for each code: an interval's upper edge, a category's text, None for missing."""
     known: Sequence[Any] = feature.values if isinstance(feature, CategoryBins) else (*feature.edges, math.inf)
@@ -139,7 +135,8 @@ def _raw_values(feature: Feature, codes: list[int]) -> list[Any]:
 
 
 def _decoders(bins: FeatureBins, n_scores: int, limits: Limits) -> Decoders:
-    value_types = [_value_type(feature, limits) for feature in bins]
+    category: Any = Annotated[str, msgspec.Meta(max_length=limits.text_length)] | int | float | bool | None
+    value_types = [float | None if isinstance(feature, NumberBins) else category for feature in bins]
     value_types[:n_scores] = [Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]] * n_scores
     fields = [f"f{j}" for j in range(len(value_types))]
     plain_names = not any(_UNMATCHED.search(name) for name in bins.names)
@@ -191,18 +188,9 @@ class _RenamingDecoder:
         return {field: row[name] for name, field in self._field_of.items() if name in row}
 
 
-def _value_type(feature: Feature, limits: Limits) -> Any:
-    if isinstance(feature, NumberBins):
-        return float | None
-    return Annotated[str, msgspec.Meta(max_length=limits.text_length)] | int | float | bool | None
-
-
 def _feature_description(feature: Feature) -> dict[str, Any]:
     described: dict[str, Any] = {"name": feature.name, "kind": feature.kind}
     if isinstance(feature, CategoryBins):
-        return described | {
-            "type": feature.value_type,
-            "known_values": feature.n_values,
-            "values": feature.values[:100],
-        }
+        known = {"known_values": feature.n_values, "values": feature.values[:100]}
+        return described | {"type": feature.value_type, **known}
     return described | {"low": min(feature.edges, default=None), "high": max(feature.edges, default=None)}

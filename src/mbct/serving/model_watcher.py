@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.files import write_atomically
@@ -26,22 +25,6 @@ _LISTEN_SECONDS = 0.5
 Build = Callable[[bytes, str], LoadedModel]
 
 
-class ModelSource(Protocol):
-    """Where models come from."""
-
-    def latest(self) -> str:
-        """A mark of what the source holds now: another mark, another content. StorageError where it is away."""
-
-    def read(self, mark: str) -> bytes:
-        """The content behind a mark."""
-
-    def wait(self, seconds: float, stopped: threading.Event) -> None:
-        """Return when the source may have changed or ``stopped`` is set, after ``seconds`` at the latest."""
-
-    def close(self) -> None:
-        """Give connections back, once nothing waits any more."""
-
-
 class FileSource:
     """A model file, looked at again and again; replace it by renaming, as ``save`` does."""
 
@@ -49,7 +32,7 @@ class FileSource:
         self._path = Path(path)
 
     def latest(self) -> str:
-        """Time, size and number of the file."""
+        """A mark of what the file holds now, its time, size and number: another mark, another content."""
         try:
             found = self._path.stat()
         except OSError as error:
@@ -61,7 +44,7 @@ class FileSource:
         return read_bytes(self._path)
 
     def wait(self, seconds: float, stopped: threading.Event) -> None:
-        """Sleep."""
+        """Return when the source may have changed or ``stopped`` is set, after ``seconds`` at the latest."""
         stopped.wait(seconds)
 
     def close(self) -> None:
@@ -115,6 +98,9 @@ class RegistrySource:
 
     def __str__(self) -> str:
         return str(self._registry)
+
+
+ModelSource = FileSource | RegistrySource
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from mbct.calibrators.online import OnlineCalibrator
 from mbct.evaluation.monitor import Alarm, CalibrationMonitor
-from mbct.serving.journal import Joined
+from mbct.serving.journal import Joined, as_columns
 from mbct.serving.options import FeedbackOptions
 from mbct.validation import FloatArray
 
@@ -30,13 +30,11 @@ class OutcomeStream:
 
     def __init__(self, options: FeedbackOptions) -> None:
         self._options = options
-        self._n_segments = options.segments if options.segment else 0
-        self.layer = self._new_layer()
+        n_segments = options.segments if options.segment else 0
+        self.layer = OnlineCalibrator(segments=n_segments, max_shift=options.max_shift, calibeating=options.calibeating)
         self.layer_model = ""
         self._newest_number = -1
-        self.monitor = CalibrationMonitor(
-            level=options.alarm_level, tolerance=options.tolerance, segments=self._n_segments
-        )
+        self.monitor = CalibrationMonitor(level=options.alarm_level, tolerance=options.tolerance, segments=n_segments)
         self.raised = 0
         self._slot = 0
         self._logged: set[tuple[str, str]] = set()
@@ -46,9 +44,7 @@ class OutcomeStream:
         for at, group in groupby(lines, key=lambda line: line.at):
             self.close_before(at)
             rows = list(group)
-            calibrated = np.array([line.scored.calibrated for line in rows])
-            label = np.array([float(line.label) for line in rows])
-            self.monitor.add(calibrated, label, [line.scored.segment for line in rows])
+            self.monitor.add(*as_columns(rows))
             if self._options.online:
                 self._teach(rows)
 
@@ -62,8 +58,8 @@ class OutcomeStream:
         self.raised += len(self.monitor.advance(float(self._slot * _SLOT_SECONDS)))
         self._slot = slot
         on = {(alarm.kind, alarm.name): alarm for alarm in self.monitor.alarms}
-        for place in on.keys() - self._logged:
-            log.warning("calibration alarm: %s", on[place])
+        for key in on.keys() - self._logged:
+            log.warning("calibration alarm: %s", on[key])
         for kind, name in self._logged - on.keys():
             log.info("calibration alarm is past: %s", name if kind == "all" else f"{kind} {name}")
         self._logged = set(on)
@@ -91,17 +87,12 @@ class OutcomeStream:
             frozen = np.array([s.calibrated if s.frozen is None else s.frozen for s in scored])
             self.layer.add(frozen, np.array([float(line.label) for line in own]), [s.segment for s in scored])
 
-    def _new_layer(self) -> OnlineCalibrator:
-        options = self._options
-        return OnlineCalibrator(segments=self._n_segments, max_shift=options.max_shift, calibeating=options.calibeating)
-
     def state(self) -> dict[str, Any]:
         """Everything as plain JSON."""
-        logged = sorted(self._logged)
         return {
             "slot": self._slot,
             "raised": self.raised,
-            "logged": logged,
+            "logged": sorted(self._logged),
             "monitor": self.monitor.to_dict(),
             "layer": self.layer.to_dict(),
             "layer_model": self.layer_model,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self, Union
 
 from mbct.errors import ModelFileError, StorageError
 from mbct.model.ensemble import CalibrationEnsemble
@@ -15,8 +15,12 @@ from mbct.store.cell_store import CellStore
 from mbct.store.document_log import DocumentLog
 from mbct.store.storage import Storage, open_storage
 
+if TYPE_CHECKING:
+    from mbct.store.redis_backend import RedisBackend
+
 VERSION_DIGITS = 16
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+Backend = Union["FileBackend", "RedisBackend"]
 
 
 @dataclass(frozen=True)
@@ -44,34 +48,6 @@ class ModelVersion:
     note: str
 
 
-class Backend(Protocol):
-    """Where versions are kept."""
-
-    def current(self) -> str | None:
-        """The version in service."""
-
-    def content(self, version: str) -> bytes | None:
-        """Bytes of a version as they are stored; None where there are none."""
-
-    def versions(self) -> list[ModelVersion]:
-        """Every version, the newest first."""
-
-    def add(self, version: str, content: bytes, model: CalibrationEnsemble, note: str) -> None:
-        """Keep a version; what is in service stays."""
-
-    def put_into_service(self, version: str, note: str) -> None:
-        """Point to a version that was added."""
-
-    def step_back(self, to: str | None, reason: str) -> str | None:
-        """Point to ``to``, or to the version before the current one; None where there is none."""
-
-    def records(self) -> list[dict[str, Any]]:
-        """What was put into service, oldest first."""
-
-    def close(self) -> None:
-        """Give connections back."""
-
-
 class ModelRegistry:
     """Versions of one model and the one in service.
 
@@ -80,7 +56,7 @@ class ModelRegistry:
 
     Parameters
     ----------
-    where : CellStore, str, path or Backend
+    where : CellStore, str, path, FileBackend or RedisBackend
         A store of cells or its folder or URL, or a Redis such as ``redis://user:password@host:6379/0``.
     name : str, default "default"
         Which model, if Redis holds several.
@@ -180,7 +156,7 @@ class FileBackend:
         return number, body["in_service"]
 
     def content(self, version: str) -> bytes | None:
-        """Bytes of a version."""
+        """Bytes of a version as they are stored; None where there are none."""
         try:
             return self._storage.read(_file(version))
         except (FileNotFoundError, ValueError):
@@ -208,7 +184,7 @@ class FileBackend:
         self.decide(number, "promoted by hand", version, {"previous": previous, "reason": note})
 
     def step_back(self, to: str | None, reason: str) -> str | None:
-        """Record a rollback."""
+        """Record a rollback to ``to``, or to the version before the current one; None where there is none."""
         number, previous = self.newest()
         target = to or self._before_the_current()
         if target is None:

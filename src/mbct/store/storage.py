@@ -9,37 +9,13 @@ import os
 import tempfile
 import uuid
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from mbct.errors import MissingDependencyError, StorageError
 from mbct.files import sync_folder, write_atomically
 
 
-class Storage(Protocol):
-    """A folder of files, named by relative paths."""
-
-    url: str
-
-    def read(self, name: str) -> bytes:
-        """Content of a file; FileNotFoundError where there is none."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file atomically."""
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Write a file that must not exist; False where it does."""
-
-    def names(self, folder: str) -> list[str]:
-        """Names of the files in a folder and below it, sorted; files in the making are left out."""
-
-    def remove(self, name: str) -> None:
-        """Delete a file if it is there."""
-
-    def written_at(self, name: str) -> float | None:
-        """When a file was written, by the storage's own clock; None where there is none or times are not kept."""
-
-
-def open_storage(url: str | os.PathLike[str]) -> Storage:
+def open_storage(url: str | os.PathLike[str]) -> "Storage":
     """The folder at ``url``: a path, or an fsspec URL such as ``s3://bucket/store``."""
     text = os.fspath(url)
     if text.startswith("file://"):
@@ -48,23 +24,23 @@ def open_storage(url: str | os.PathLike[str]) -> Storage:
 
 
 class LocalStorage:
-    """A folder of this machine, or one mounted into it."""
+    """A folder of this machine, or one mounted into it; its files are named by relative paths."""
 
     def __init__(self, root: Path):
         self.root = root
         self.url = str(root)
 
     def read(self, name: str) -> bytes:
-        """Content of a file."""
+        """Content of a file; FileNotFoundError where there is none."""
         return (self.root / name).read_bytes()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write beside the target, then rename."""
+        """Write a file atomically: beside the target, then renamed."""
         self._folder_of(name)
         write_atomically(self.root / name, content)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write beside the target, then link: the one step that fails if the target is there."""
+        """Write a file that must not exist, False where it does: linked, the one step that fails if it is there."""
         folder = self._folder_of(name)
         descriptor, part = tempfile.mkstemp(prefix=".", suffix=".part", dir=folder)
         try:
@@ -84,7 +60,7 @@ class LocalStorage:
         return True
 
     def names(self, folder: str) -> list[str]:
-        """Names of the files in a folder and below it."""
+        """Names of the files in a folder and below it, sorted; files in the making are left out."""
         found = (path for path in (self.root / folder).rglob("*") if not path.name.startswith(".") and path.is_file())
         return sorted(path.relative_to(self.root).as_posix() for path in found)
 
@@ -93,7 +69,7 @@ class LocalStorage:
         (self.root / name).unlink(missing_ok=True)
 
     def written_at(self, name: str) -> float | None:
-        """When a file was written."""
+        """When a file was written, by the storage's own clock; None where there is none or times are not kept."""
         try:
             return (self.root / name).stat().st_mtime
         except FileNotFoundError:
@@ -180,6 +156,9 @@ class RemoteStorage:
 
     def _path(self, name: str) -> str:
         return f"{self.root}/{name}"
+
+
+Storage = LocalStorage | RemoteStorage
 
 
 def clock(storage: Storage) -> float | None:
