@@ -1,6 +1,7 @@
 """Outcomes are joined once, survive a restart, and reach the sink exactly once."""
 
 import contextlib
+import errno
 import logging
 import os
 import subprocess
@@ -13,7 +14,7 @@ from builders import random_model, random_rows
 from mbct.errors import ParameterError, StorageError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.journal import outcome_delays
+from mbct.serving.journal import lines_of, outcome_delays
 from mbct.serving.options import FeedbackOptions
 from mbct.store import CellStore, cells_of_rows
 
@@ -361,6 +362,24 @@ def test_the_journal_is_forced_to_the_disk_as_often_as_asked(tmp_path, clock, mo
     loop.sync()
     assert least <= len(forced) <= most
     monkeypatch.undo()
+    loop.close()
+
+
+def test_outcomes_that_could_not_be_forced_to_the_disk_are_not_in_the_journal(tmp_path, clock, monkeypatch):
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path, fsync="always"), None, clock)
+    score(loop, random_model(1), ["a", "b"])
+    loop.join([("a", 1)])
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        loop.join([("b", 1)])
+    monkeypatch.undo()
+    assert loop.join([("b", 1)]).joined == 1
+    (journal,) = tmp_path.glob("outcomes-*")
+    assert [line.scored.id for line in lines_of(journal)] == ["a", "b"]
     loop.close()
 
 

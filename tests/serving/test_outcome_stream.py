@@ -84,6 +84,21 @@ def test_a_damaged_checkpoint_begins_anew_and_says_so(tmp_path, caplog):
     loop.close()
 
 
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"position": "none"}'])
+def test_all_outcomes_are_taken_again_where_the_checkpoint_cannot_be_read(tmp_path, caplog, content):
+    clock = Clock()
+    loop = FeedbackLoop(FeedbackOptions(folder=tmp_path), clock=clock)
+    traffic(loop, clock, 3, 1.2)
+    loop.checkpoint()()
+    state = loop.stream.state()
+    loop.close()
+    (tmp_path / "checkpoint").write_bytes(content)
+    again = FeedbackLoop(FeedbackOptions(folder=tmp_path), clock=clock)
+    assert "is damaged" in caplog.text
+    assert again.stream.state() == state
+    again.close()
+
+
 def test_a_clock_set_back_loses_nothing():
     clock = Clock()
     loop = FeedbackLoop(FeedbackOptions(), clock=clock)

@@ -13,7 +13,7 @@ from mbct.data.binning import fit_bins_of_rows
 from mbct.data.columns import Columns
 from mbct.data.encoding import with_codes
 from mbct.data.expressions import log_odds, number, probability_of
-from mbct.data.memory import Categorical, encode
+from mbct.data.memory import Categorical
 from mbct.data.rows import P, code_column, require, require_number, training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import cells_of_rows, coded_rows
@@ -158,27 +158,21 @@ def calibrated(columns: Columns, ensemble: CalibrationEnsemble) -> FloatArray:
     given = columns.numpy(ensemble.score_column)
     missing = np.isnan(given) if given.dtype.kind == "f" else np.zeros(len(given), dtype=np.bool_)
     y_prob = as_probabilities(np.where(missing, 0.5, given), f"score column {ensemble.score_column!r}")
-    found = ensemble.calibrate_codes(encode(columns, ensemble.bins, y_prob), y_prob)
+    found = ensemble.calibrate_codes(memory.encode(columns, ensemble.bins, y_prob), y_prob)
     return np.where(missing, np.nan, found)
-
-
-def used_features(ensemble: CalibrationEnsemble) -> set[int]:
-    """Numbers of the features that some tree looks at."""
-    return {int(j) for tree in ensemble.trees for j in tree.feature if j >= 0}
 
 
 def scored(source: LazySource, ensemble: CalibrationEnsemble, name: str) -> LazySource:
     """The source with a column of calibrated probabilities."""
-    used = used_features(ensemble)
+    used = {int(j) for tree in ensemble.trees for j in tree.feature if j >= 0}
     require(source, [ensemble.score_column, *(ensemble.bins[j].name for j in sorted(used - {0}))])
     require_number(source, ensemble.score_column, "score")
     names = source.names
+    prediction = number(ensemble.score_column)
     if not ensemble.trees:
-        return source.with_frame(source.frame.with_columns(number(ensemble.score_column).alias(name)))
-    prepared = source.with_frame(source.frame.with_columns(number(ensemble.score_column).alias(P)))
-    coded = with_codes(prepared, ensemble.bins, P, used)
-    n_codes = ensemble.bins.n_codes
-    terms = [code_tests(tree, n_codes) for tree in ensemble.trees]
+        return source.with_frame(source.frame.with_columns(prediction.alias(name)))
+    coded = with_codes(source.with_frame(source.frame.with_columns(prediction.alias(P))), ensemble.bins, P, used)
+    terms = [code_tests(tree, ensemble.bins.n_codes) for tree in ensemble.trees]
     product = ensemble.link == "linear"
     totalled = source.engine.sum_trees(coded.frame, _TOTAL, terms, code_column, product=product)
     if product:

@@ -59,8 +59,8 @@ class EngineLevels:
         open_rows = self.frame.filter(nw.col(_NODE).is_in(nodes)).with_columns(
             *(nw.col(name) + int(self.offset[j]) for j, name in enumerate(self.codes))
         )
-        spread = self.engine.spread(open_rows, self.codes, _CODE, (_NODE, P, Y, W))
-        found = self.engine.collect(sums_by(spread, (_NODE, _CODE), SUM_NAMES))
+        long = self.engine.unpivot(open_rows, self.codes, _CODE, (_NODE, P, Y, W))
+        found = self.engine.collect(sums_by(long, (_NODE, _CODE), SUM_NAMES))
         slot_of = {node: slot for slot, node in enumerate(nodes)}
         slots = np.array([slot_of[node] for node in found[_NODE].to_list()], dtype=np.intp)
         out = np.zeros((len(nodes), int(self.offset[-1]), N_SUMS))

@@ -30,7 +30,8 @@ def fit_bins(
 ) -> FeatureBins:
     """Bins of the prediction and of ``features``; the prediction comes first."""
     columns.require(features)
-    by_value = categories(columns, features, categorical)
+    needed = (name for name in features if not is_number(columns.column(name)))
+    by_value = chosen_categories(features, needed, categorical)
     weights = np.ones(len(y_prob)) if weight is None else weight
     sums = (weights, weights * y_true, weights * y_prob)
     fitted: list[Feature] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
@@ -71,25 +72,17 @@ def _refuse_nested(name: str, column: Any) -> None:
             raise DataError(f"column {name!r} holds a {kind}, which is no category: take it apart or leave it out")
 
 
-def categories(columns: Columns, features: Iterable[str], categorical: Categorical) -> set[str]:
-    """Features to be coded by value: all that are no numbers, all, or the named ones and those that must be."""
-    names = list(features)
-    needed = [] if categorical == "all" else [name for name in names if not is_number(columns.column(name))]
-    return chosen_categories(names, needed, categorical)
-
-
-def chosen_categories(features: Iterable[str], needed: Iterable[str], categorical: Categorical) -> set[str]:
-    """Features to be coded by value, given those that cannot be cut as ``needed``."""
-    names = list(features)
+def chosen_categories(features: Sequence[str], needed: Iterable[str], categorical: Categorical) -> set[str]:
+    """Features to be coded by value: all, those that cannot be cut (``needed``), or the named ones beside these."""
     if categorical == "all":
-        return set(names)
+        return set(features)
     if categorical == "auto":
         return set(needed)
     if isinstance(categorical, str):
         raise ParameterError(f"categorical={categorical!r} must be 'auto', 'all' or a list of column names")
     named = {str(name) for name in categorical}
-    if unknown := sorted(named - set(names)):
-        raise DataError(f"categorical names {unknown}, but the features are {names}")
+    if unknown := sorted(named - set(features)):
+        raise DataError(f"categorical names {unknown}, but the features are {list(features)}")
     return set(needed) | named
 
 

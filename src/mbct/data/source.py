@@ -54,9 +54,8 @@ Source = LazySource | MemorySource
 
 def is_lazy(data: Any) -> bool:
     """Whether ``data`` must be read by an engine: paths, relations, lazy and distributed frames."""
-    if _is_path(data) or _is_query(data) or _is_dataset(data) or isinstance(data, LazySource):
-        return True
-    return _lazy_frame(data) is not None
+    opened = isinstance(data, str | Path | LazySource) or _is_query(data) or _is_dataset(data)
+    return opened or _lazy_frame(data) is not None
 
 
 def open_source(data: Any, *, memory_limit: str | None = None, threads: int | None = None) -> Source:
@@ -73,7 +72,7 @@ def open_source(data: Any, *, memory_limit: str | None = None, threads: int | No
     """
     if isinstance(data, LazySource | MemorySource):
         return data
-    if _is_path(data):
+    if isinstance(data, str | Path):
         from mbct.data.engines.duckdb import open_files
 
         return LazySource(*open_files(os.fspath(data), memory_limit=memory_limit, threads=threads))
@@ -85,13 +84,7 @@ def open_source(data: Any, *, memory_limit: str | None = None, threads: int | No
 
         return LazySource(*open_dataset(data, memory_limit=memory_limit, threads=threads))
     frame = _lazy_frame(data)
-    if frame is not None:
-        return _lazy_source(frame)
-    return MemorySource(data, read_columns(data))
-
-
-def _is_path(data: Any) -> bool:
-    return isinstance(data, str | Path)
+    return MemorySource(data, read_columns(data)) if frame is None else _lazy_source(frame)
 
 
 def _is_query(data: Any) -> bool:

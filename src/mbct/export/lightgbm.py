@@ -38,7 +38,7 @@ class BinaryLeaf:
 
 @dataclass(frozen=True, eq=False)
 class NumberCut:
-    """x ≤ edge goes left, a missing value as told."""
+    """x ≤ edge goes left, a missing value where ``missing_left``."""
 
     feature: int
     edge: float

@@ -44,12 +44,9 @@ def calibrate(row: dict[str, Any]) -> float:
     codes = [_code(p if i == 0 else _value(row, f[0]), f) for i, f in enumerate(FEATURES)]
     steps = [_step(nodes, codes) for nodes in TREES]
     if LINK == "linear":
-        product = 1.0
-        for step in steps:
-            product *= step
-        return min(max(p * product, 0.0), 1.0)
+        return min(max(p * math.prod(steps), 0.0), 1.0)
     total = 0.0
-    for step in steps:
+    for step in steps:  # in this order, which sum() would not keep
         total += step
     held = min(max(p, EPSILON), 1.0 - EPSILON)
     z = math.log(held) - math.log1p(-held) + total

@@ -9,6 +9,7 @@ learned from outcomes up to some line; the lines after it are taken again at a r
 
 import contextlib
 import errno
+import logging
 import os
 import time
 import uuid
@@ -26,6 +27,8 @@ from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
 from mbct.serving.options import FeedbackOptions
 from mbct.validation import FloatArray
+
+log = logging.getLogger("mbct.serving")
 
 _HOUR, _DAY = 3600, 86_400.0
 _CHECKPOINT = "checkpoint"
@@ -59,6 +62,13 @@ class Joined(msgspec.Struct, array_like=True, frozen=True, gc=False):
     scored: Remembered
     at: float
     label: int
+
+
+class Checkpoint(msgspec.Struct):
+    """What was learned from outcomes up to a position: the number of a file, and how many of its lines."""
+
+    position: tuple[int, int] = (0, 0)
+    state: dict[str, Any] | None = None
 
 
 def as_columns(lines: Sequence[Joined]) -> tuple[FloatArray, FloatArray, list[str | None]]:
@@ -102,17 +112,18 @@ class Journal:
 
     def save_checkpoint(self, position: tuple[int, int], state: dict[str, Any]) -> None:
         """Keep what was learned from the outcomes up to a position; may run in a thread."""
-        write_atomically(self._folder / _CHECKPOINT, msgspec.json.encode({"position": position, "state": state}))
+        write_atomically(self._folder / _CHECKPOINT, msgspec.json.encode(Checkpoint(position, state)))
         self._checkpoint_order = position[0]
 
     def checkpoint(self) -> tuple[dict[str, Any] | None, list[Joined]]:
         """The state that was kept, and the outcomes after it; None and all outcomes where there is none."""
-        path = self._folder / _CHECKPOINT
-        state: dict[str, Any] | None = None
-        order = taken = 0
-        if path.exists():
-            document = msgspec.json.decode(path.read_bytes())
-            (order, taken), state = document["position"], document["state"]
+        kept = Checkpoint()
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                kept = msgspec.json.decode((self._folder / _CHECKPOINT).read_bytes(), type=Checkpoint)
+            except msgspec.DecodeError as error:
+                log.warning("the checkpoint in %s is damaged (%s): all outcomes are taken again", self._folder, error)
+        (order, taken), state = kept.position, kept.state
         self._checkpoint_order = order
         files = [(_order(path), path) for path in self._files("handed", "outcomes")]
         after = [list(_lines(path, Joined))[taken if n == order else 0 :] for n, path in files if n >= order]
@@ -200,12 +211,14 @@ class _Appender:
         try:
             descriptor = self._open() if self._descriptor is None else self._descriptor
             size = os.fstat(descriptor).st_size
-            written = os.write(descriptor, content)
-            if written < len(content):
-                os.ftruncate(descriptor, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            if self._always_sync:
-                os.fsync(descriptor)
+            try:
+                if os.write(descriptor, content) < len(content):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if self._always_sync:
+                    os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)  # what was not acknowledged must not count after a restart
+                raise
         except OSError as error:
             raise StorageError(f"cannot write {self.path}: {error.strerror}; free some space") from error
         self._unsynced = True

@@ -3,6 +3,7 @@
 Whatever happens to the source, the last good model keeps serving; :class:`Health` says what is wrong.
 """
 
+import contextlib
 import logging
 import os
 import threading
@@ -93,7 +94,8 @@ class RegistrySource:
 
     def _drop_listener(self) -> None:
         if self._listener is not None:
-            self._listener.close()
+            with contextlib.suppress(Exception):  # a broken connection must not end the watching
+                self._listener.close()
             self._listener = None
 
     def __str__(self) -> str:

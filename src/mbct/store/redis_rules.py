@@ -73,12 +73,11 @@ def layout_keys(client: Any, root: str) -> list[str]:
 
 
 def _feature(feature: Feature) -> dict[str, Any]:
-    how: dict[str, Any] = {"edges": feature.edges} if isinstance(feature, NumberBins) else {"codes": _codes(feature)}
+    if isinstance(feature, NumberBins):
+        how: dict[str, Any] = {"edges": feature.edges}
+    else:
+        how = {"codes": {value: code for code, value in enumerate(feature.values)}}
     return {"name": feature.name, **how, "missing": feature.missing, "unseen": feature.unseen}
-
-
-def _codes(feature: Any) -> dict[str, int]:
-    return {value: code for code, value in enumerate(feature.values)}
 
 
 def _multipliers(model: CalibrationEnsemble, tree: CalibrationTree) -> FloatArray:

@@ -79,7 +79,7 @@ class DuckDBEngine(Engine):
         total = total_sql(terms, lambda feature: quoted(column(feature)), product=product)
         return lazy(frame.to_native().project(f"*, {total} AS {quoted(into)}"))
 
-    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+    def unpivot(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """Unnest a list of the columns."""
         listed = ", ".join(map(quoted, columns))
         beside = "".join(f", {quoted(name)}" for name in kept)

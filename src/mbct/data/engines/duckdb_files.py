@@ -55,7 +55,7 @@ def connect(path: str | None = None, *, memory_limit: str | None = None, threads
         connection = duckdb.connect(database, read_only=database != ":memory:", config=settings)
     except (duckdb.InvalidInputException, duckdb.ParserException) as error:
         raise ParameterError(f"DuckDB refuses memory_limit={memory_limit!r}, threads={threads!r}: {error}") from error
-    # Moments are read and written in UTC, wherever the machine stands.
+    # Timestamps are read and written in UTC, whatever zone the machine is in.
     return connection.execute("SET TimeZone = 'UTC'")
 
 
@@ -66,7 +66,7 @@ def reading(connection: Any, path: str) -> str:
         return ".".join(quoted(part) for part in table.split("."))
     reader = _reader_of(path)
     if reader == "read_csv":
-        # Types are told from the whole file: a letter in its last row would else stop a run at its end. Only plain
+        # Types are inferred from the whole file: a letter in its last row would else stop a run at its end. Only plain
         # numbers are numbers: booleans, dates and 007 keep their spelling, as they do in every other runtime.
         return f"read_csv({text(path)}, sample_size = -1, header = true, auto_type_candidates = {_CSV_TYPES})"
     # Parquet statistics do not count NaN; without this option DuckDB takes columns for free of it.

@@ -75,10 +75,10 @@ class Engine(ABC):
         join = operator.mul if product else operator.add
         return frame.with_columns(balanced([step_of(term, column) for term in terms], join).alias(into))
 
-    def spread(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
+    def unpivot(self, frame: Frame, columns: Sequence[str], into: str, kept: Sequence[str]) -> Frame:
         """One row for each row and each of ``columns``: its value in ``into``, beside the ``kept`` columns."""
-        spread = frame.unpivot(on=list(columns), index=list(kept), variable_name=into + "_name", value_name=into)
-        return spread.select(into, *kept)
+        long = frame.unpivot(on=list(columns), index=list(kept), variable_name=into + "_name", value_name=into)
+        return long.select(into, *kept)
 
     @abstractmethod
     def count_distinct(self, frame: Frame, columns: Sequence[str]) -> int:
