@@ -22,10 +22,10 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import Cells
-from mbct.training.default import Constraints, ModelSize, distill_ensemble
-from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
-from mbct.training.options import BoostingOptions
+from mbct.training.default import CrossFittedModel, distill_ensemble, fit_cross_fitted
+from mbct.training.trainer import Constraints, ModelSize
 from quality_data import N_THREADS, Split, contiguous_folds, group_folds
 
 METHODS = (

@@ -55,7 +55,7 @@ def flights(folder: Path) -> dict[str, Any]:
 def fit_once(rows: dict[str, Any], most_cells: int) -> dict[str, Any]:
     """The full ensemble grown on at most so many cells."""
     from mbct import MBCTCalibrator
-    from mbct.training.options import PRESETS
+    from mbct.training.trainer import PRESETS
 
     preset = PRESETS["default"]
     PRESETS["default"] = replace(preset, growth=replace(preset.growth, most_cells=most_cells))

@@ -54,7 +54,9 @@ OF_SEVERAL = {
     "test_container.py": "deploy/: the container's own commands, and what stands around it",
     "test_release.py": "what is released: one version, the same bounds, Pythons and sessions wherever they are named",
     "training/paper/test_by_hand.py": "trees of the paper that were grown by hand",
-    "training/test_fold_split.py": "cells split into folds and halves by training/blocks.py",
+    "training/test_fold_split.py": "cells split into folds and halves by training/folds.py",
+    "training/test_presets.py": "the presets of training/trainer.py",
+    "training/test_recalibration.py": "logit recalibration of training/offsets.py",
     "training/test_value_offsets.py": "per-value offsets of training/offsets.py",
     "training/test_weights.py": "weights through the whole of training",
 }

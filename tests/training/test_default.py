@@ -1,114 +1,156 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
+from mbct.data.columns import read_columns
+from mbct.data.memory import encode
 from mbct.errors import ParameterError
+from mbct.model.ensemble import CalibrationEnsemble
+from mbct.training.boosting import BoostingOptions
+from mbct.training.cells import build_cells
+from mbct.training.default import fit_cross_fitted
+from mbct.training.grower import STEP_LIMIT
 
 
-def fit(frame, **options):
-    return MBCTCalibrator(score_column="p", **options).fit(frame, "y")
+def fit(frame, weight=None, **options):
+    return MBCTCalibrator(**{"score_column": "p", **options}).fit(frame, "y", sample_weight=weight)
+
+
+def model_bytes(calibrator):
+    return json.dumps(calibrator.model_.to_dict(), sort_keys=True)
+
+
+def true_error(prediction, truth):
+    return float(np.sqrt(np.mean((prediction - truth) ** 2)))
 
 
 def log_loss(prediction, y):
-    p = np.clip(prediction, 1e-9, 1 - 1e-9)
-    return float(-np.where(y == 1, np.log(p), np.log1p(-p)).mean())
+    return -np.where(y == 1, np.log(prediction), np.log1p(-prediction))
 
 
-def stretched(seed, n_rows):
-    """Scores pressed together, and a bias by device: both have to be undone."""
-    data = biased_clicks(seed, n_rows)
-    odds = data.frame["p"] / (1 - data.frame["p"])
-    pressed = 0.15 * odds**0.4 / (1 + 0.15 * odds**0.4)
-    return data.frame.assign(p=pressed), data.truth
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_true_error_falls_by_more_than_half(seed):
+    train, test = biased_clicks(seed, 30_000), biased_clicks(100 + seed, 30_000)
+    calibrated = fit(train.frame).calibrate(test.frame)
+    assert true_error(calibrated, test.truth) < 0.5 * true_error(test.p, test.truth)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_to_correct_keeps_the_predictions_within_noise(seed):
+    train, test = biased_clicks(seed, 8_000, calibrated=True), biased_clicks(100 + seed, 20_000, calibrated=True)
+    calibrated = fit(train.frame).calibrate(test.frame)
+    difference = log_loss(np.clip(calibrated, 1e-9, 1 - 1e-9), test.y) - log_loss(
+        np.clip(test.p, 1e-9, 1 - 1e-9), test.y
+    )
+    error = difference.std() / np.sqrt(len(difference))
+    assert difference.mean() <= max(2 * error, 1e-12)
+    assert difference.mean() < 1e-4
+
+
+def test_calibrated_bases_get_the_identity():
+    kept = [not fit(biased_clicks(s, 5_000, calibrated=True).frame).model_.trees for s in range(20, 28)]
+    assert all(kept)
+
+
+def test_threads_row_order_and_copies_do_not_change_the_model():
+    frame = biased_clicks(2, 4_000).frame
+    expected = model_bytes(fit(frame, n_threads=1))
+    assert model_bytes(fit(frame, n_threads=3)) == expected
+    assert model_bytes(fit(frame.sample(frac=1.0, random_state=3))) == expected
+    copies = np.random.default_rng(0).integers(0, 4, len(frame))
+    repeated = frame.loc[frame.index.repeat(copies)]
+    assert model_bytes(fit(frame, copies)) == model_bytes(fit(repeated))
+
+
+def test_names_of_categories_do_not_matter():
+    data = biased_clicks(3, 6_000)
+    renamed = data.frame.assign(site=data.frame["site"].map(lambda v: f"renamed {99 - int(v[1:]):02d}"))
+    assert np.array_equal(fit(data.frame).calibrate(data.frame), fit(renamed).calibrate(renamed))
+
+
+def test_another_seed_gives_another_model_of_the_same_quality():
+    train, test = biased_clicks(4, 20_000), biased_clicks(104, 20_000)
+    one, other = (fit(train.frame, random_state=seed) for seed in (0, 1))
+    assert model_bytes(one) != model_bytes(other)
+    errors = [true_error(c.calibrate(test.frame), test.truth) for c in (one, other)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.3)
+
+
+def test_aggregated_cells_lose_little():
+    train, test = biased_clicks(5, 40_000), biased_clicks(105, 20_000)
+    bins = fit(train.frame).model_.bins
+    codes, held = encode(read_columns(train.frame), bins, train.p), encode(read_columns(test.frame), bins, test.p)
+    ordered = tuple(feature.ordered for feature in bins)
+    errors = {}
+    for level in ("score", "cell"):
+        cells = build_cells(codes, train.p, train.y, None, bins, level)
+        trees = fit_cross_fitted(cells, ordered, BoostingOptions(), n_threads=2).trees
+        model = CalibrationEnsemble("p", "odds", bins, trees)
+        errors[level] = true_error(model.calibrate_codes(held, test.p), test.truth)
+    assert errors["cell"] < 1.2 * errors["score"]
+
+
+def test_steps_are_finite_and_bounded():
+    model = fit(biased_clicks(6, 5_000).frame).model_
+    assert model.trees
+    for tree in model.trees:
+        assert np.all(np.isfinite(tree.leaf_value))
+        assert np.all(np.abs(tree.leaf_value) <= STEP_LIMIT)
 
 
 @pytest.mark.filterwarnings("ignore:.*that training has not met")
-@pytest.mark.parametrize("size", ["auto", "full", "compact"])
-def test_within_bin_keeps_the_order_inside_every_segment_and_still_gains(size):
-    frame, _ = stretched(0, 20_000)
-    test, _ = stretched(1, 20_000)
-    model = fit(frame, rank_preservation="within-bin", model_size=size)
-    grid = pd.DataFrame({"p": np.linspace(0.0, 1.0, 4001)})
-    for device, night, site, age in [("mobile", True, "s1", 30), ("desktop", False, "s9", 70), ("new", True, "?", 40)]:
-        rising = model.calibrate(grid.assign(device=device, night=night, site=site, age=age))
-        assert np.all(np.diff(rising) >= 0.0)
-    only_score = fit(frame, rank_preservation="preserve")
-    losses = [log_loss(m.calibrate(test), test["y"]) for m in (model, only_score)]
-    assert losses[0] < losses[1] < log_loss(test["p"], test["y"])
-    assert model.reorder_rate_ > 0.0
-    if size == "compact":
-        assert len(model.model_.trees) <= 8
-        assert model.model_.n_rules <= 256
-
-
-def test_preserve_turns_no_pair_round():
-    frame, _ = stretched(2, 10_000)
-    model = fit(frame, rank_preservation="preserve")
-    p = np.sort(np.random.default_rng(0).random(5000))
-    shuffled = frame.sample(5000, replace=True, random_state=1).assign(p=p)
-    assert np.all(np.diff(model.calibrate(shuffled)) >= 0.0)
-    assert model.reorder_rate_ == 0.0
-    assert len(model.model_.trees) == 1
-
-
-def test_preserve_keeps_the_order_of_scores_that_are_too_wide():
-    data = biased_clicks(3, 10_000)
-    odds = data.frame["p"] / (1 - data.frame["p"])
-    wide = data.frame.assign(p=4 * odds**2 / (1 + 4 * odds**2))
-    model = fit(wide, rank_preservation="preserve")
-    assert np.all(np.diff(model.calibrate(wide.sort_values("p"))) >= 0.0)
-
-
-def sampled(frame, rate, seed=0):
-    kept = (frame["y"] == 1) | (np.random.default_rng(seed).random(len(frame)) < rate)
-    return frame[kept].reset_index(drop=True)
-
-
-def odds_times(p, factor):
-    return p * factor / (p * factor + 1 - p)
-
-
-@pytest.mark.parametrize("rate", [0.5, 0.1])
-def test_scores_learnt_on_the_sample_come_back_by_the_odds_exactly(rate):
-    frame = sampled(biased_clicks(4, 40_000).frame, rate)
-    frame = frame.assign(p=odds_times(frame["p"], 1 / rate))
-    corrected = fit(frame, negative_sampling_rate=rate).calibrate(frame)
-    assert corrected == pytest.approx(odds_times(fit(frame).calibrate(frame), rate), rel=1e-7)
-
-
-@pytest.mark.parametrize("preset", ["default", "paper"])
-@pytest.mark.parametrize("scale", ["sample", "population"])
-def test_the_mean_of_the_population_is_met_whatever_the_scores_mean(preset, scale):
-    rate, test = 0.2, biased_clicks(105, 40_000)
-    train = sampled(biased_clicks(5, 60_000).frame, rate)
-    factor = 1 / rate if scale == "sample" else 1.0
-    model = fit(train.assign(p=odds_times(train["p"], factor)), negative_sampling_rate=rate, preset=preset)
-    calibrated = model.calibrate(test.frame.assign(p=odds_times(test.frame["p"], factor)))
-    assert calibrated.mean() == pytest.approx(test.truth.mean(), rel=0.03)
-    assert log_loss(calibrated, test.y) < log_loss(test.p, test.y)
-
-
-def test_population_scores_without_bias_are_moved_little():
-    train = sampled(biased_clicks(6, 30_000, calibrated=True).frame, 0.25)
-    model = fit(train, negative_sampling_rate=0.25)
-    difference = model.calibrate(train) - train["p"].to_numpy()
-    assert np.abs(difference).mean() < 0.005
+def test_rows_with_the_same_content_as_the_training_data_are_not_needed_at_prediction():
+    data = biased_clicks(7, 5_000)
+    calibrator = fit(data.frame)
+    odd = data.frame.assign(site="never seen", age=np.where(np.arange(5_000) % 2, np.nan, np.inf), device=None)
+    answer = calibrator.calibrate(odd)
+    assert np.all(np.isfinite(answer))
+    assert np.all((answer >= 0) & (answer <= 1))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("options", "message"),
     [
-        ({"rank_preservation": "sorted"}, "rank_preservation='sorted' must be one of 'free', 'within-bin', 'preserve'"),
-        ({"negative_sampling_rate": 0.0}, "negative_sampling_rate=0.0 must lie above 0 and at most at 1"),
-        ({"negative_sampling_rate": 1.5}, "negative_sampling_rate=1.5 must lie above 0"),
-        (
-            {"rank_preservation": "preserve", "preset": "paper"},
-            "rank_preservation='preserve' has no meaning with preset='paper'",
-        ),
+        ({"n_folds": 1}, "n_folds=1 must be at least 2"),
+        ({"max_trees": 0}, "max_trees=0 must be at least 1"),
+        ({"rate": 0.0}, "learning_rate=0.0 must lie above 0"),
+        ({"feature_share": 1.5}, "feature_share=1.5 must lie above 0"),
     ],
 )
-def test_senseless_constraints_are_refused(change, message):
+def test_senseless_options_are_refused(options, message):
     with pytest.raises(ParameterError, match=message):
-        fit(biased_clicks(7, 200).frame, **change)
+        BoostingOptions(**options)
+
+
+def too_steep(n_rows, slope, seed=0):
+    """Rows whose score is over-confident everywhere, with a feature that tells nothing."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(-1.0, 1.0, n_rows)
+    y = (rng.random(n_rows) < 1 / (1 + np.exp(-true))).astype(float)
+    return pd.DataFrame(
+        {"p": 1 / (1 + np.exp(-slope * true)), "tells nothing": rng.integers(0, 9, n_rows), "y": y}
+    ), true
+
+
+def test_a_line_is_told_from_chance_where_trees_are_not():
+    frame, true = too_steep(2_500, 1.3)
+    model = fit(frame)
+    (line,) = model.model_.trees
+    assert line.feature[0] == 0
+    assert (line.feature >= 0).sum() == 1
+    truth = 1 / (1 + np.exp(-true))
+    assert true_error(model.calibrate(frame), truth) < 0.6 * true_error(frame["p"], truth)
+
+
+def test_trees_start_from_a_line_where_the_base_is_over_confident():
+    frame, true = too_steep(30_000, 2.0)
+    model = fit(frame, model_size="full")
+    first = model.model_.trees[0]
+    assert first.feature[0] == 0
+    assert len(first.leaves) > 30
+    truth = 1 / (1 + np.exp(-true))
+    assert true_error(model.calibrate(frame), truth) < 0.1 * true_error(frame["p"], truth)

@@ -13,7 +13,7 @@ from mbct.model.masks import summed_steps
 from mbct.model.rules import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.default import LEAST_RULES, Constraints, _forms, _within
+from mbct.training.default import _forms, _within
 from mbct.training.distillation import (
     COMPACT,
     HELD_OUT,
@@ -25,6 +25,7 @@ from mbct.training.distillation import (
     distill,
     make_distillation_set,
 )
+from mbct.training.trainer import LEAST_RULES, Constraints
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mbct.training.blocks import half_of, split_into_folds
+from mbct.stats.random_stream import half_of
+from mbct.training.folds import split_into_folds
 
 
 def spread(count, label, **how):

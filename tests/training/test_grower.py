@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mbct.training.binned_rows import BinnedRows
+from mbct.training.folds import BinnedRows
 from mbct.training.grower import TreeOptions, grow_tree
 
 N_VALUES = 6

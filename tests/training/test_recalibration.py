@@ -3,8 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.binned_rows import BinnedRows
-from mbct.training.recalibration import fit_recalibration, significant_fit
+from mbct.training.folds import BinnedRows
+from mbct.training.offsets import _fitted_steps, fit_recalibration, significant_recalibration, standardized_scores
 
 N_BINS = 50
 
@@ -49,11 +49,11 @@ def test_it_is_the_line_that_logistic_regression_finds():
     from sklearn.linear_model import LogisticRegression
 
     parts = scored(slope=0.7, shift=-0.3, n_rows=50_000)
-    found = significant_fit(parts)
+    found = significant_recalibration(parts)
     mean = np.bincount(parts.codes[:, 0], parts.log_odds) / np.bincount(parts.codes[:, 0])
     column = mean[parts.codes[:, 0]][:, None]
     peer = LogisticRegression(C=np.inf).fit(np.hstack([parts.log_odds[:, None], column]), parts.label)
-    line = found.steps[:N_BINS]
+    line = found[:N_BINS]
     slope = np.polyfit(mean, line, 1)
     assert line == pytest.approx(np.polyval(slope, mean), abs=1e-6)
     assert slope[0] == pytest.approx(peer.coef_.sum() - 1.0, abs=0.01)
@@ -61,22 +61,22 @@ def test_it_is_the_line_that_logistic_regression_finds():
 
 
 def test_a_calibrated_base_has_no_line_that_differs_from_chance():
-    told = [significant_fit(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
+    told = [significant_recalibration(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
     assert sum(told) <= 2
 
 
 def test_a_line_that_is_told_from_chance_is_trusted_as_far_as_it_is_sure():
-    weak, strong = (
-        significant_fit(scored(slope=0.9, n_rows=20_000)),
-        significant_fit(scored(slope=0.5, n_rows=20_000)),
-    )
-    assert 0.5 < weak.shrinkage < strong.shrinkage < 1.0
+    def kept(rows):
+        fitted = _fitted_steps(rows, standardized_scores(rows), rows.all_rows, rows.log_odds)
+        return np.abs(significant_recalibration(rows)).max() / np.abs(fitted).max()
+
+    assert 0.5 < kept(scored(slope=0.9, n_rows=20_000)) < kept(scored(slope=0.5, n_rows=20_000)) < 1.0
 
 
 def test_no_line_where_the_score_may_not_be_looked_at():
     parts = scored(slope=0.5, usable=(1,))
     assert fit(parts) is None
-    assert significant_fit(parts) is None
+    assert significant_recalibration(parts) is None
 
 
 def test_threads_do_not_matter():
@@ -89,6 +89,6 @@ def test_threads_do_not_matter():
 def test_one_score_or_one_label_is_no_fault(label):
     parts = scored(n_rows=500)
     same = BinnedRows(**{**vars(parts), "codes": np.zeros_like(parts.codes), "log_odds": np.full(500, -1.0)})
-    assert significant_fit(same) is None or np.all(np.isfinite(significant_fit(same).steps))
+    assert significant_recalibration(same) is None or np.all(np.isfinite(significant_recalibration(same)))
     one = BinnedRows(**{**vars(parts), "label": np.full(500, label)})
-    assert np.all(np.isfinite(significant_fit(one).steps))
+    assert np.all(np.isfinite(significant_recalibration(one)))

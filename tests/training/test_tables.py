@@ -5,9 +5,8 @@ import pytest
 
 from mbct.model.bins import code_offsets
 from mbct.stats.logodds import sigmoid
-from mbct.training.binned_rows import BinnedRows
-from mbct.training.gradients import frozen_tree
-from mbct.training.grower import grow_tree
+from mbct.training.folds import BinnedRows
+from mbct.training.grower import frozen_tree, grow_tree
 from mbct.training.tables import TableGrowth, _equal_weight, _frequent_apart
 
 N_CODES = (102, 302, 12, 6)

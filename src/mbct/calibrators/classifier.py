@@ -20,7 +20,7 @@ from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.stats.logodds import sigmoid
-from mbct.training.blocks import folds_of_blocks
+from mbct.training.folds import folds_of_blocks
 from mbct.validation import FloatArray, as_weights, at_least
 
 BASE_SCORE = "base_score"

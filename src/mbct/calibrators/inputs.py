@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from mbct.data.blocks import BlockColumns, number_blocks
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
-from mbct.training.blocks import BlockNumbers
+from mbct.training.folds import BlockNumbers
 from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
 
 

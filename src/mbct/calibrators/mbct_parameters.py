@@ -17,10 +17,8 @@ from mbct.data.strategy import Strategy
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.training.cells import Cells, Level, build_cells
-from mbct.training.default import Constraints
-from mbct.training.options import preset
 from mbct.training.paper.trainer import PaperOptions
-from mbct.training.trainer import TrainingConfig
+from mbct.training.trainer import Constraints, TrainingConfig, preset
 
 _OVERRIDES = (
     "max_trees",

@@ -12,7 +12,7 @@ from narwhals.stable.v2.dtypes import DType
 from mbct.data.columns import factorize
 from mbct.errors import DataError, ParameterError
 from mbct.model.encoding import category_key
-from mbct.training.blocks import BlockNumbers, BlockOptions
+from mbct.training.folds import BlockNumbers, BlockOptions
 
 BlockSize = Literal["day", "week", "hour"] | int
 """Length of a block of time, or a number of equal stretches."""

@@ -11,7 +11,7 @@ from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
 from mbct.training.evidence import FEATURE_RANKED
-from mbct.training.trainer import feature_gains
+from mbct.training.feature_gains import feature_gains
 
 
 @dataclass(frozen=True)

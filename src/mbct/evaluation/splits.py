@@ -12,7 +12,7 @@ from mbct.calibrators.inputs import TrainingData
 from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns
 from mbct.errors import DataError, ParameterError
-from mbct.training.blocks import folds_of_blocks
+from mbct.training.folds import folds_of_blocks
 from mbct.validation import FloatArray, at_least
 
 RowNumbers = npt.NDArray[np.intp]

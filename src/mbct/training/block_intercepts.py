@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.training.blocks import BlockNumbers
+from mbct.training.folds import BlockNumbers
 from mbct.training.gradients import GradientArray
 from mbct.validation import FloatArray
 

@@ -7,20 +7,94 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from mbct.errors import ParameterError
 from mbct.model.masks import stops_of_rows
 from mbct.model.tree import CalibrationTree, rounded
-from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
-from mbct.training.gradients import frozen_tree, settle_rows
-from mbct.training.grower import TreeOptions, grow_tree
-from mbct.training.offsets import Offsets, fit_value_offsets
-from mbct.training.options import BoostingOptions
-from mbct.training.recalibration import fit_block_recalibration, fit_recalibration
+from mbct.training.folds import BinnedRows, RowNumbers
+from mbct.training.gradients import settle_rows
+from mbct.training.grower import TreeOptions, frozen_tree, grow_tree
+from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
 from mbct.validation import FloatArray
 
 _RECENT = 3  # Rounds within which a loss that still falls must have fallen
 
 OnRound = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class BoostingOptions:
+    """The recipe's constants; each was chosen for robustness over many data sets, not tuned to one.
+
+    ``leaves``: tree sizes to climb, each only while the held-out loss of the one before still falls after 10/rate
+    trees, and kept only where it has then gained ``much_more`` times as much as the one before.
+    ``small_leaves`` are tried where the first size ends within ``short_ensemble`` trees. The lowest held-out loss wins.
+    Up to ``small_data`` rows the winner is also grown with features ranked on the rows that chose the cut, which sees
+    twice the rows: where categories are few and dense that may do better.
+    ``free_values``: numbers of at most so many values may be cut into any two sets of them.
+    ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above and 0.4 above ``large_data`` rows: the more rows, the less a
+    small rate buys, and each doubling halves the time. ``patience``: rounds without progress after which growth ends;
+    None: 40 up to ``small_data`` rows, where rounds are cheap and the held-out loss is noisy, 20 above.
+    ``tree_multiplier``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
+    data are sampled down to this many cells, to bound training time. ``distilled``: whether model size "auto"
+    compresses the ensemble into few trees.
+    """
+
+    max_trees: int = 600
+    leaves: tuple[int, ...] = (15, 63, 127)
+    small_leaves: int = 5
+    much_more: float = 1.1
+    rate: float | None = None
+    parent_shrinkage: float = 10.0
+    min_curvature: float = 3.0
+    feature_share: float = 0.6
+    free_values: int = 32
+    n_folds: int = 5
+    patience: int | None = None
+    short_ensemble: int = 200
+    tree_multiplier: float = 2.0
+    small_data: float = 100_000
+    large_data: float = 500_000
+    most_cells: int = 2_000_000
+    distilled: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_folds < 2:
+            raise ParameterError(f"n_folds={self.n_folds!r} must be at least 2: one fold must be held out")
+        if self.max_trees < 1:
+            raise ParameterError(f"max_trees={self.max_trees!r} must be at least 1")
+        if self.rate is not None and not 0.0 < self.rate <= 1.0:
+            raise ParameterError(f"learning_rate={self.rate!r} must lie above 0 and at most at 1")
+        if not 0.0 < self.feature_share <= 1.0:
+            raise ParameterError(f"feature_share={self.feature_share!r} must lie above 0 and at most at 1")
+
+    def rate_for(self, weight: float) -> float:
+        """Learning rate on so many rows."""
+        if self.rate is not None:
+            return self.rate
+        return 0.1 if weight <= self.small_data else 0.2 if weight <= self.large_data else 0.4
+
+    def patience_for(self, weight: float) -> int:
+        """Rounds without progress after which growth on so many rows ends."""
+        if self.patience is not None:
+            return self.patience
+        return 40 if weight <= self.small_data else 20
+
+    def look_after(self, weight: float) -> int:
+        """Rounds after which a loss that still falls asks for larger trees."""
+        return round(10.0 / self.rate_for(weight))
+
+    def trees_of_mean(self, n_trees: int, n_rounds: int) -> int:
+        """Trees that the mean of the folds keeps, of those that were grown."""
+        return min(round(n_trees * self.tree_multiplier), n_rounds)
+
+    def tree(self, max_leaves: int, weight: float, *, cross_fitted: bool = True) -> TreeOptions:
+        """Growth of one tree with that many leaves; sets of values are tried only where other rows evaluate them."""
+        free_values = self.free_values if cross_fitted else 0
+        rate = self.rate_for(weight)
+        return TreeOptions(max_leaves, self.parent_shrinkage, self.min_curvature, rate, cross_fitted, free_values)
 
 
 class FoldBoosting:

@@ -1,20 +1,23 @@
-"""The default preset from cells to the trees that are shipped: cross-fitting, rank preservation, sampling and size."""
+"""The default preset: cross-fitted ensembles are averaged, shrunk by their evidence, and distilled into a smaller form.
+
+Held-out rows decide the number of trees; where they show no significant gain the model is the identity. The folds'
+ensembles are averaged in log-odds and shrunk by the uncertainty of their gain.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
-from mbct.model.provenance import FitTrace
+from mbct.model.provenance import FitTrace, RoundRecord
 from mbct.model.rules import n_rules
-from mbct.model.tree import CalibrationTree, rounded
-from mbct.stats.logodds import log_loss_of_logodds
-from mbct.training.binned_rows import BinnedRows, duplicates_in
-from mbct.training.blocks import BlockOptions
+from mbct.model.tree import CalibrationTree
+from mbct.stats.logodds import sigmoid
+from mbct.training.block_recalibration import shift_beside
+from mbct.training.boosting import BoostingOptions, Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
 from mbct.training.distillation import (
     COMPACT,
@@ -29,20 +32,23 @@ from mbct.training.distillation import (
     is_small,
     make_distillation_set,
 )
-from mbct.training.evidence import Gain
-from mbct.training.fold_mean import CrossFittedModel, fit_cross_fitted
-from mbct.training.gradients import with_sums
-from mbct.training.monotone_step import monotone_tree
-from mbct.training.offsets import strongest
-from mbct.training.options import BoostingOptions
+from mbct.training.evidence import (
+    SIGNIFICANT_GAIN,
+    SIGNIFICANT_TREES,
+    Gain,
+    held_out_gain,
+    identifying_time,
+    significance,
+    significant_scale,
+)
+from mbct.training.folds import BinnedRows, BlockOptions, split_cells
+from mbct.training.grower import with_sums
+from mbct.training.offsets import Offsets, offset_trees, refitted, significant_recalibration, strongest
 from mbct.validation import FloatArray
 
-RankPreservation = Literal["free", "within-bin", "preserve"]
-ModelSize = Literal["auto", "rules", "compact", "full"]
+if TYPE_CHECKING:
+    from mbct.training.trainer import Constraints
 
-
-LEAST_RULES = 64
-"""Smallest ``max_rules``."""
 _FEW_TREES = 32
 """An ensemble of no more trees, all of them small, needs no smaller form."""
 _MOST_TO_SHIP = 10_000
@@ -63,31 +69,162 @@ _MOST_COPIES = 20
 """Rows of a distillation set for each real one, at most."""
 
 
-@dataclass(frozen=True)
-class Constraints:
-    """What the model must satisfy beside being accurate.
+_RECENTRE_ON = 50_000  # Rows on which the mean prediction of the folds is matched
+_NEWTON_STEPS = 4
 
-    ``rank_preservation``: "free", "within-bin" (rows that differ in nothing but the score keep their order) or
-    "preserve" (all rows do). ``negative_sampling_rate``: share of the negatives that the data still hold.
-    ``max_rules``: leaves of all trees together, at most.
+Trees = tuple[CalibrationTree, ...]
+
+
+@dataclass(frozen=True)
+class CrossFittedModel:
+    """Trees of one split that hold the offsets, the trees grown after them, and the trace of what was tried.
+
+    ``held_out``: the gain of the shrunken correction on held-out rows. ``excluded``: features that identify the time.
     """
 
-    model_size: ModelSize = "auto"
-    rank_preservation: RankPreservation = "free"
-    negative_sampling_rate: float = 1.0
-    max_rules: int | None = None
+    offsets: Trees
+    grown: Trees
+    trace: FitTrace
+    held_out: Gain
+    excluded: tuple[int, ...] = ()
 
-    def __post_init__(self) -> None:
-        for name, choices in (("model_size", get_args(ModelSize)), ("rank_preservation", get_args(RankPreservation))):
-            if getattr(self, name) not in choices:
-                raise ParameterError(f"{name}={getattr(self, name)!r} must be one of {', '.join(map(repr, choices))}")
-        if not 0.0 < self.negative_sampling_rate <= 1.0:
-            raise ParameterError(
-                f"negative_sampling_rate={self.negative_sampling_rate!r} must lie above 0 and at most at 1: "
-                "the share of negatives kept"
-            )
-        if self.max_rules is not None and self.max_rules < LEAST_RULES:
-            raise ParameterError(f"max_rules={self.max_rules!r} must be at least {LEAST_RULES}")
+    @property
+    def trees(self) -> Trees:
+        """All of them, in their order."""
+        return self.offsets + self.grown
+
+
+def fit_cross_fitted(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    options: BoostingOptions,
+    n_threads: int,
+    on_round: OnRound = lambda _: None,
+    usable: Sequence[int] | None = None,
+    *,
+    atomic: bool = False,
+    block_options: BlockOptions | None = None,
+) -> CrossFittedModel:
+    """The cross-fitted ensemble, averaged over folds; no tree where the held-out gain is not significant.
+
+    Cells must be in canonical order, which is a random one. ``usable`` numbers the features that trees may split by,
+    all by default. ``atomic``: a cell is one row, whatever its weight. Cells with blocks are split by them,
+    as ``block_options`` say, and the evidence is that of blocks.
+    """
+    if len(cells) > options.most_cells:
+        cells = cells.select(np.arange(options.most_cells))
+    features = range(len(ordered)) if usable is None else usable
+    block_options = block_options or BlockOptions()
+    rows = split_cells(
+        cells, ordered, features, options.n_folds, options.seed, atomic=atomic, block_options=block_options
+    )
+    if rows.blocks is not None:
+        return _fit_blocks(rows, cells, options, block_options, n_threads, on_round)
+    found = best_ensembles(rows, options, n_threads, on_round)
+    gain = held_out_gain(rows, rows.log_odds, found.best.held_out)
+    if gain.shrinkage == 0.0:
+        # A logit recalibration may be significant where trees are not: it has two parameters only.
+        steps = significant_recalibration(rows)
+        line = () if steps is None else offset_trees((0,), steps, 0.0, rows)
+        return CrossFittedModel(tuple(with_sums(cells, line)), (), _trace(found), gain)
+    offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
+    return CrossFittedModel(offsets, grown, _trace(found), gain)
+
+
+def _fit_blocks(
+    rows: BinnedRows,
+    cells: Cells,
+    options: BoostingOptions,
+    block_options: BlockOptions,
+    n_threads: int,
+    on_round: OnRound,
+) -> CrossFittedModel:
+    """The ensemble of cells with blocks: offsets have been shrunk before, trees are by their scale."""
+    excluded = identifying_time(rows) if block_options.kind == "time" else ()
+    if not block_options.keep_all:
+        rows = replace(rows, usable=np.setdiff1d(rows.usable, excluded))
+    found = best_ensembles(rows, options, n_threads, on_round)
+    before = rows.log_odds if found.start is None else found.start.held_out(rows)
+    shrinkage = _tree_shrinkage(rows, before, found.best.held_out)
+    after = before + shrinkage * (found.best.held_out - before)
+    grown: Trees = ()
+    if shrinkage > 0.0:
+        shift, moved = shift_beside(rows, after)
+        offsets, grown = _mean_of_folds(found, 1.0, shrinkage, rows, cells, options, shift)
+        after = after + moved
+    else:
+        line = () if found.start is None else _offsets_on_all(found.start, 1.0, rows, ())
+        offsets = tuple(with_sums(cells, line))
+    gain = held_out_gain(rows, rows.log_odds, after)
+    return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
+
+
+def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
+    """Share of the trees' correction to keep: 0 unless its scale and the gain at that scale are significant.
+
+    A correction that overshoots may gain little as it is and much where it is shrunk.
+    """
+    kept = significant_scale(rows, before, held_out, SIGNIFICANT_TREES)
+    if kept == 0.0:
+        return 0.0
+    gain = held_out_gain(rows, before, before + kept * (held_out - before))
+    n_blocks = 1 if rows.blocks is None else len(rows.blocks)
+    if gain.value <= 0.0 or significance(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
+        return 0.0
+    return kept
+
+
+def _trace(found: Ensembles) -> FitTrace:
+    rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
+    return FitTrace("log loss, held out", (), rounds)
+
+
+def _mean_of_folds(
+    found: Ensembles,
+    offset_shrinkage: float,
+    shrinkage: float,
+    rows: BinnedRows,
+    cells: Cells,
+    options: BoostingOptions,
+    shift: float = 0.0,
+) -> tuple[Trees, Trees]:
+    """Offsets and trees of the mean of the folds' log-odds, moved so that the mean prediction is that of the folds.
+
+    The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
+    folds' own mean is matched on a sample, which needs no labels. ``shift`` is added to all log-odds.
+    """
+    n_folds = len(found.best.folds)
+    best, factor = found.best, shrinkage / n_folds
+    n_trees = options.trees_of_mean(best.n_trees, best.n_rounds)
+    folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
+    grown = tuple(tree for trees in folds for tree in trees)
+    offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
+    codes = rows.codes[:_RECENTRE_ON]
+    steps = np.array([n_folds * summed_steps(trees, codes, rows.n_codes) for trees in folds])
+    if found.start is not None:
+        for fold, step in enumerate(steps):
+            step += offset_shrinkage * found.start.step_of(fold, codes, rows.offset)
+    total = summed_steps(offsets + grown, codes, rows.n_codes)
+    centre = shift + _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
+    if offsets:
+        return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
+    return (), (grown[0].shifted(centre), *grown[1:])
+
+
+def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown: Trees) -> Trees:
+    """The offsets fitted on all rows beside the trees."""
+    steps, constant = refitted(offsets, rows, summed_steps(grown, rows.codes, rows.n_codes))
+    return offset_trees(offsets.features, shrinkage * steps, shrinkage * constant, rows)
+
+
+def _centre(start: FloatArray, weight: FloatArray, steps: FloatArray, total: FloatArray) -> float:
+    """What must be added to the log-odds ``start + total`` for the mean prediction of ``start + steps``."""
+    target = float(np.sum(weight * sigmoid(start + steps).mean(axis=0)))
+    centre = 0.0
+    for _ in range(_NEWTON_STEPS):
+        q = sigmoid(start + total + centre)
+        centre += (target - float(np.sum(weight * q))) / float(np.sum(weight * q * (1.0 - q)))
+    return centre
 
 
 @dataclass(frozen=True)
@@ -99,80 +236,11 @@ class ShippedTrees:
     form: str
 
 
-@dataclass(frozen=True)
-class TrainedTrees(ShippedTrees):
-    """What is shipped, and how it was grown.
-
-    ``held_out`` and ``excluded``: see :class:`~mbct.training.fold_mean.CrossFittedModel`.
-    """
-
-    trace: FitTrace
-    held_out: Gain
-    excluded: tuple[int, ...] = ()
-
-
-def train_default(
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    options: BoostingOptions,
-    constraints: Constraints,
-    n_threads: int,
-    advance: Callable[[int], None] = lambda _: None,
-    block_options: BlockOptions | None = None,
-) -> TrainedTrees:
-    """Train the default preset on cells in canonical order; weights are scaled so that they count rows."""
-    duplicates = duplicates_in(cells)
-    cells = cells.per(duplicates.per_row)
-    shift = _sampling_shift(cells, constraints.negative_sampling_rate)
-    start = cells.moved(shift) if shift else cells
-    trainer = _Trainer(ordered, options, constraints, n_threads, advance, not duplicates.uniform, block_options)
-    if constraints.rank_preservation == "free":
-        trained = trainer.train(start, range(len(ordered)))
-    else:
-        trained = _train_monotone(trainer, start, constraints.rank_preservation)
-    constant = shift + float(np.log(constraints.negative_sampling_rate))
-    return trained if constant == 0.0 else replace(trained, trees=_moved(trained.trees, constant, start))
-
-
-@dataclass(frozen=True)
-class _Trainer:
-    """Cross-fitted training on some of the features, then distillation."""
-
-    ordered: tuple[bool, ...]
-    options: BoostingOptions
-    constraints: Constraints
-    n_threads: int
-    advance: Callable[[int], None]
-    atomic: bool
-    block_options: BlockOptions | None = None
-
-    def train(self, cells: Cells, usable: Sequence[int], spare_trees: int = 0) -> TrainedTrees:
-        """Trees that split by the ``usable`` features; ``spare_trees`` are left free of a compact model's eight."""
-        advance = self.advance
-        model = fit_cross_fitted(
-            cells,
-            self.ordered,
-            self.options,
-            self.n_threads,
-            lambda _: advance(1),
-            usable,
-            atomic=self.atomic,
-            block_options=self.block_options,
-        )
-        constraints = self.constraints
-        if constraints.model_size == "auto" and not self.options.distilled:
-            constraints = replace(constraints, model_size="full")
-        if self.block_options is None or not self.block_options.keep_all:
-            usable = [j for j in usable if j not in model.excluded]
-        shipped = distill_ensemble(model, cells, self.ordered, constraints, advance, usable, spare_trees)
-        return TrainedTrees(shipped.trees, shipped.fidelity, shipped.form, model.trace, model.held_out, model.excluded)
-
-
 def distill_ensemble(
     model: CrossFittedModel,
     cells: Cells,
     ordered: tuple[bool, ...],
-    constraints: Constraints,
+    constraints: "Constraints",
     advance: Callable[[int], None] = lambda _: None,
     usable: Sequence[int] | None = None,
     spare_trees: int = 0,
@@ -228,7 +296,7 @@ def counted(trees: Sequence[CalibrationTree]) -> str:
     return f"{len(trees):,} tree{'s' * (len(trees) != 1)} with {sum(map(n_rules, trees)):,} rules"
 
 
-def _forms(model: CrossFittedModel, constraints: Constraints, spare_trees: int) -> list[DistillationOptions]:
+def _forms(model: CrossFittedModel, constraints: "Constraints", spare_trees: int) -> list[DistillationOptions]:
     """Smaller forms to try in their order; none where the ensemble is to stay as it is."""
     size, most_rules = constraints.model_size, constraints.max_rules
     allowed = most_rules is None or sum(map(n_rules, model.trees)) <= most_rules
@@ -259,45 +327,3 @@ def _within(
     )
     found = replace(options, stages=tuple(stages), growth=growth, table_growth=table_growth, most_rules=most_rules)
     return found.with_most_leaves(max(most_rules // stages[-1].n_trees, 2))
-
-
-def _train_monotone(trainer: _Trainer, cells: Cells, rank_preservation: RankPreservation) -> TrainedTrees:
-    """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
-    full = replace(trainer, constraints=replace(trainer.constraints, model_size="full", max_rules=None))
-    alone = full.train(cells, (0,))
-    first = monotone_tree(cells, alone.trees) if alone.trees else None
-    trees = () if first is None else (first,)
-    if rank_preservation == "preserve" or len(trainer.ordered) < 2:
-        return replace(alone, trees=trees)
-    others = trainer.train(
-        cells.moved(summed_steps(trees, cells.codes, cells.n_codes)), range(1, len(trainer.ordered)), len(trees)
-    )
-    rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
-    return replace(others, trees=trees + others.trees, trace=replace(alone.trace, rounds=rounds))
-
-
-def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
-    """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
-
-    Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
-    """
-    if negative_sampling_rate == 1.0:
-        return 0.0
-    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
-    shift = -float(np.log(negative_sampling_rate))
-
-    def loss(moved: float) -> float:
-        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
-
-    return shift if loss(shift) < loss(0.0) else 0.0
-
-
-def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
-    """The trees with a constant added to every prediction's log-odds, by the first of them."""
-    if trees:
-        return (trees[0].shifted(constant), *trees[1:])
-    total = cells.total
-    count, label, pred = (rounded(np.array([value])) for value in (total.count, total.label, total.pred))
-    leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
-    step = rounded(np.array([constant]))
-    return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)

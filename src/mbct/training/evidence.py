@@ -4,15 +4,16 @@ A correction is fitted on some rows and evaluated on others. Where the evaluatio
 predictions stay as they are; where it does, the correction is shrunk by how uncertain the gain is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from mbct.model.bins import CodeMatrix
 from mbct.stats.logodds import sigmoid
-from mbct.training.binned_rows import BinnedRows
 from mbct.training.block_intercepts import intercept_and_variance
-from mbct.training.blocks import BlockNumbers
+from mbct.training.folds import BinnedRows, BlockNumbers
 from mbct.validation import FloatArray
 
 LIKELIHOOD_RATIO = 200.0
@@ -254,3 +255,28 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
     if scale(np.ones(len(blocks))).significance(len(blocks)) < least:
         return 0.0
     return scale(blocks.weight).shrunk
+
+
+def identifying_time(rows: BinnedRows) -> tuple[int, ...]:
+    """Features, but the score, whose distribution differs between the stretches of time."""
+    distance = time_distances(rows.codes, rows.weight, rows.fold, rows.n_codes)
+    return tuple(int(j) for j in rows.usable if j > 0 and distance[j] > IDENTIFIES_TIME)
+
+
+def time_distances(
+    codes: CodeMatrix, weight: FloatArray, fold: npt.NDArray[np.uint8], n_codes: Sequence[int]
+) -> FloatArray:
+    """Of each feature the mean total variation between its distribution in one stretch of time and in the others.
+
+    1 means that its value gives the stretch away: the feature identifies the time.
+    """
+    n_folds = int(fold.max()) + 1
+    distances = np.empty(len(n_codes))
+    for j, size in enumerate(n_codes):
+        cell = fold.astype(np.intp) * size + codes[:, j]
+        inside = np.bincount(cell, weight, n_folds * size).reshape(n_folds, size)
+        outside = inside.sum(axis=0) - inside
+        share_inside = inside / inside.sum(axis=1, keepdims=True)
+        share_outside = outside / outside.sum(axis=1, keepdims=True)
+        distances[j] = 0.5 * np.abs(share_inside - share_outside).sum(axis=1).mean()
+    return distances

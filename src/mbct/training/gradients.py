@@ -5,20 +5,16 @@ for two random halves of the rows, four numbers in all, so that a split chosen o
 Rows then settle in the leaves of the grown tree, move by their values, and refit them by Newton steps.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import stops_of_rows
-from mbct.model.tree import CalibrationTree, IntArray, rounded
-from mbct.stats.logodds import sigmoid
-from mbct.training.blocks import BlockNumbers, half_of, random_bits
-from mbct.training.cells import Cells
+from mbct.model.bins import CodeMatrix
+from mbct.model.tree import IntArray
+from mbct.stats.random_stream import half_of, random_bits
+from mbct.training.folds import BlockNumbers
 from mbct.validation import FloatArray
 
 GradientArray = npt.NDArray[np.float32]
@@ -177,12 +173,6 @@ def _table_end(tree: GrownTree, node: int) -> int:
     return len(tree.table)
 
 
-def frozen_tree(tree: GrownTree, step: FloatArray, sums: FloatArray) -> CalibrationTree:
-    """The grown tree as plain data, with the steps that are applied and the sums of its nodes."""
-    columns = (rounded(sums[:, column]) for column in range(3))
-    return CalibrationTree(tree.feature, tree.table_start, tree.table, step, *columns)
-
-
 Groups = npt.NDArray[Any]
 """Number of each row's group, such as a leaf or a value, of any integer type."""
 
@@ -212,38 +202,3 @@ def move(log_odds: FloatArray, change: FloatArray, group: Groups) -> None:
     """Add its group's change to every row's log-odds."""
     for i in range(len(log_odds)):
         log_odds[i] += change[group[i]]
-
-
-def terminal_nodes(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> IntArray:
-    """Node in which each coded row ends."""
-    rows = np.arange(len(codes), dtype=np.int32)
-    return stops_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
-
-
-def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[CalibrationTree]:
-    """The trees with the sums of all cells in each node; an inner node's value is the mean of those below it."""
-    log_odds = cells.sums.logit / cells.sums.count
-    offset = code_offsets(cells.n_codes)
-    finished = []
-    for tree in trees:
-        node = terminal_nodes(tree, cells.codes, offset)
-        pred = cells.sums.count * sigmoid(log_odds)
-        sums = np.column_stack(
-            [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
-        ).astype(np.float64)
-        log_odds += tree.leaf_value[node]
-        finished.append(_summed_upwards(tree, sums))
-    return finished
-
-
-def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
-    step = tree.leaf_value.copy()
-    for node in range(tree.n_nodes - 1, -1, -1):
-        children = tree.child_numbers(node)
-        if len(children):
-            weight = sums[children, 0]
-            if weight.sum() > 0.0:
-                step[node] = np.average(step[children], weights=weight)
-            sums[node] += sums[children].sum(axis=0)
-    count, label, pred = (rounded(sums[:, column]) for column in range(3))
-    return replace(tree, leaf_value=rounded(step), count=count, label=label, pred=pred)

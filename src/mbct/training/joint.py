@@ -2,18 +2,17 @@
 
 q_k = softmax_k(log p_k + S_k). Against all other classes together class k has the log-odds
 z_k − log Σ_{j≠k} exp(z_j), so its tree is grown by the very kernels that two classes use. Folds, their mean and the
-shrinkage are those of :mod:`mbct.training.fold_mean`.
+shrinkage are those of :mod:`mbct.training.default`.
 """
 
 import numpy as np
 
 from mbct.model.tree import CalibrationTree
-from mbct.training.binned_rows import BinnedRows
-from mbct.training.boosting import CrossFittedBoosting, OnRound, best_size, fold_pool
+from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_blocks
-from mbct.training.gradients import frozen_tree, settle_rows, terminal_nodes
-from mbct.training.grower import grow_tree
-from mbct.training.options import BoostingOptions
+from mbct.training.folds import BinnedRows
+from mbct.training.gradients import settle_rows
+from mbct.training.grower import frozen_tree, grow_tree, terminal_nodes
 from mbct.validation import FloatArray
 
 ClassTrees = tuple[tuple[CalibrationTree, ...], ...]

@@ -4,16 +4,40 @@ Inside a bin of the score every prediction moves by one step on the log-odds, so
 is kept if and only if the steps do not fall. Such a map can spread scores apart, never push them together.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
+from mbct.model.masks import summed_steps
 from mbct.model.tree import STOP, CalibrationTree, rounded
 from mbct.stats.divisions import pooled_blocks
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
+if TYPE_CHECKING:
+    from mbct.training.trainer import Constraints, TrainingResult
+
 _MOST_BINS = 32  # Bins of the step: as many as a compact tree has leaves
+
+
+def train_monotone(
+    train: "Callable[..., TrainingResult]", cells: Cells, constraints: "Constraints"
+) -> "TrainingResult":
+    """First a monotone step of the score alone; for "within-bin" then trees that do not look at the score."""
+    alone = train(cells, (0,), replace(constraints, model_size="full", max_rules=None))
+    first = monotone_tree(cells, alone.model.trees) if alone.model.trees else None
+    trees = () if first is None else (first,)
+    n_features = len(cells.n_codes)
+    if constraints.rank_preservation == "preserve" or n_features < 2:
+        return alone.with_trees(trees)
+    moved = cells.moved(summed_steps(trees, cells.codes, cells.n_codes))
+    others = train(moved, range(1, n_features), constraints, len(trees))
+    rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
+    return replace(others.with_trees(trees + others.model.trees), trace=replace(alone.trace, rounds=rounds))
 
 
 def monotone_tree(cells: Cells, trees: tuple[CalibrationTree, ...]) -> CalibrationTree | None:

@@ -23,11 +23,11 @@ from mbct.model.masks import summed_steps
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
-from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
-from mbct.training.blocks import CellParts, row_blocks, split_into_folds
+from mbct.training.boosting import BoostingOptions
+from mbct.training.folds import BinnedRows, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
-from mbct.training.options import BoostingOptions, preset
+from mbct.training.trainer import preset
 from mbct.validation import FloatArray
 
 Coupling = Literal["joint", "one-vs-rest"]

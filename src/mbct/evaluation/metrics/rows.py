@@ -19,7 +19,7 @@ from mbct.stats.scores import (
     log_loss_decomposition,
     log_loss_of_rows,
 )
-from mbct.training.blocks import BlockNumbers
+from mbct.training.folds import BlockNumbers
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 
 ECE_BINS = 15

@@ -9,8 +9,8 @@ from mbct.model.provenance import FitTrace, RoundRecord, SplitRecord
 from mbct.model.tree import CalibrationTree
 from mbct.stats.multi_view import mvce_of_sums
 from mbct.stats.theorem import min_bin_size
-from mbct.training.blocks import BlockOptions, row_blocks
 from mbct.training.cells import Cells
+from mbct.training.folds import BlockOptions, row_blocks
 from mbct.training.paper.histogram import COUNT, LABEL, PRED, PRED2, PRED_LABEL, CellSource
 from mbct.training.paper.levelwise import GrownSplit, LevelSource, PaperGrowth, SplitEvaluator, grow_level_wise
 from mbct.training.paper.losses import RowLossEvaluator, row_loss

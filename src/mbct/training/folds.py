@@ -6,6 +6,7 @@ time, folds are contiguous stretches of blocks; groups are assigned at random. C
 as their rows would be, so that aggregated data train like rows.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -14,8 +15,10 @@ import numpy.typing as npt
 
 from mbct.errors import DataError, ParameterError
 from mbct.jit import kernel
-from mbct.model.bins import CodeMatrix
-from mbct.stats.random_stream import mix
+from mbct.model.bins import CodeMatrix, code_offsets
+from mbct.stats.random_stream import normal_quantile, random_bits
+from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
+from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
 BlockNumbers = npt.NDArray[np.int32]
@@ -127,46 +130,6 @@ def block_weights(n_blocks: int, n_folds: int, options: BlockOptions) -> FloatAr
     return np.asarray(0.5 ** (np.arange(n_blocks)[::-1] / half_life))
 
 
-def time_distances(
-    codes: CodeMatrix, weight: FloatArray, fold: npt.NDArray[np.uint8], n_codes: tuple[int, ...]
-) -> FloatArray:
-    """Of each feature the mean total variation between its distribution in one stretch of time and in the others.
-
-    1 means that its value gives the stretch away: the feature identifies the time.
-    """
-    n_folds = int(fold.max()) + 1
-    distances = np.empty(len(n_codes))
-    for j, size in enumerate(n_codes):
-        cell = fold.astype(np.intp) * size + codes[:, j]
-        inside = np.bincount(cell, weight, n_folds * size).reshape(n_folds, size)
-        outside = inside.sum(axis=0) - inside
-        share_inside = inside / inside.sum(axis=1, keepdims=True)
-        share_outside = outside / outside.sum(axis=1, keepdims=True)
-        distances[j] = 0.5 * np.abs(share_inside - share_outside).sum(axis=1).mean()
-    return distances
-
-
-_TAIL = 0.02425
-_CENTRE_TOP = (
-    -39.69683028665376,
-    220.9460984245205,
-    -275.9285104469687,
-    138.3577518672690,
-    -30.66479806614716,
-    2.506628277459239,
-)
-_CENTRE_LOW = (-54.47609879822406, 161.5858368580409, -155.6989798598866, 66.80131188771972, -13.28068155288572, 1.0)
-_TAIL_TOP = (
-    -0.007784894002430293,
-    -0.3223964580411365,
-    -2.400758277161838,
-    -2.549732539343734,
-    4.374664141464968,
-    2.938163982698783,
-)
-_TAIL_LOW = (0.007784695709041462, 0.3224671290700398, 2.445134137142996, 3.754408661907416, 1.0)
-
-
 @dataclass(frozen=True)
 class CellParts:
     """BinnedRows of cells: the cell each comes from, its fold, its weight and its positives."""
@@ -175,59 +138,6 @@ class CellParts:
     fold: npt.NDArray[np.uint8]
     count: FloatArray
     label: FloatArray
-
-
-@kernel
-def random_bits(seed: np.uint64, i: int, stream: int) -> np.uint64:
-    """64 random bits that depend on nothing but the seed, the position and the stream."""
-    return mix(mix(seed + np.uint64(i) * np.uint64(0x9E3779B97F4A7C15)) + np.uint64(stream))
-
-
-@kernel
-def _popcount(bits: np.uint64) -> int:
-    n = 0
-    while bits != np.uint64(0):
-        bits &= bits - np.uint64(1)
-        n += 1
-    return n
-
-
-@kernel
-def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
-    """How much of ``amount`` units falls into the first of two random halves.
-
-    Whole units are drawn one by one up to 62 (binomial), beyond that by the normal limit; what is left after the
-    whole units goes with the first of them, so that a row of weight 1.5 is not evaluated on half of itself.
-    """
-    bits = random_bits(seed, i, stream)
-    whole = int(amount + 1e-9)
-    rest = max(amount - whole, 0.0)
-    goes_with = np.uint64(0) if whole else np.uint64(63)
-    taken = rest if (bits >> goes_with) & np.uint64(1) else 0.0
-    if whole <= 62:
-        return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
-    uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
-    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * _normal_quantile(uniform)))
-    return taken + min(max(draw, 0.0), float(whole))
-
-
-@kernel
-def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
-    value = 0.0
-    for coefficient in coefficients:
-        value = value * x + coefficient
-    return value
-
-
-@kernel
-def _normal_quantile(u: float) -> float:
-    """Standard normal quantile by Acklam's rational approximation (relative error 1e-9)."""
-    if u < _TAIL or u > 1.0 - _TAIL:
-        q = np.sqrt(-2.0 * np.log(min(u, 1.0 - u)))
-        tail = _polynomial(_TAIL_TOP, q) / _polynomial(_TAIL_LOW, q)
-        return tail if u < 0.5 else -tail
-    q = u - 0.5
-    return q * _polynomial(_CENTRE_TOP, q * q) / _polynomial(_CENTRE_LOW, q * q)
 
 
 @kernel
@@ -250,7 +160,7 @@ def _split_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: 
     for fold in range(n_folds - 1):
         share = 1.0 / (n_folds - fold)
         uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
-        spread = np.sqrt(left * share * (1.0 - share)) * _normal_quantile(uniform)
+        spread = np.sqrt(left * share * (1.0 - share)) * normal_quantile(uniform)
         draw = min(max(np.rint(left * share + spread), 0.0), left)
         out[fold] += draw
         left -= draw
@@ -305,3 +215,119 @@ def split_into_folds(
     if atomic:
         return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
     return CellParts(*_split(count, label, n_folds, start))
+
+
+RowNumbers = npt.NDArray[np.int32]
+NO_BLOCKS: BlockNumbers = np.empty(0, dtype=np.int32)
+
+
+@dataclass(frozen=True)
+class BinnedRows:
+    """Codes, starting log-odds, weight, weighted positives and fold of rows, or of parts of cells.
+
+    ``log_odds`` and ``label`` have a column for each class where there are many. ``usable`` numbers the features that
+    trees may split by; ``atomic``: what has one position is one row, whatever its weight. ``blocks``: which rows belong
+    together, where they are not independent.
+    """
+
+    codes: CodeMatrix
+    log_odds: FloatArray
+    weight: FloatArray
+    label: FloatArray
+    fold: npt.NDArray[np.uint8]
+    offset: npt.NDArray[np.int64]
+    ordered: npt.NDArray[np.bool_]
+    usable: npt.NDArray[np.int64]
+    atomic: bool = False
+    blocks: RowBlocks | None = None
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return int(self.fold.max()) + 1
+
+    @property
+    def block_numbers(self) -> BlockNumbers:
+        """Block of each row; empty where rows are independent."""
+        return NO_BLOCKS if self.blocks is None else self.blocks.number
+
+    def held_out_rows(self, fold: int) -> RowNumbers:
+        """Rows that ``fold`` holds out and is evaluated on."""
+        return np.flatnonzero(self.fold == fold).astype(np.int32)
+
+    def train_rows(self, fold: int) -> RowNumbers:
+        """Rows that ``fold`` is fitted on: those of all others, but for blocks of time next to its own (``gap``)."""
+        if self.blocks is not None:
+            return np.flatnonzero(self.blocks.trained_on(fold)).astype(np.int32)
+        return np.flatnonzero(self.fold != fold).astype(np.int32)
+
+    @property
+    def all_rows(self) -> RowNumbers:
+        """Every row."""
+        return np.arange(len(self.weight), dtype=np.int32)
+
+    @property
+    def n_codes(self) -> list[int]:
+        """Number of codes of each feature."""
+        return [int(n) for n in np.diff(self.offset)]
+
+    def loss(self, rows: RowNumbers, log_odds: FloatArray) -> float:
+        """Summed log loss of some rows."""
+        return summed_log_loss(rows, log_odds, self.weight, self.label)
+
+    def held_out_loss(self, log_odds: Sequence[FloatArray]) -> float:
+        """Mean log loss of all rows, each at the log-odds of the fold that holds it out."""
+        total = sum(self.loss(self.held_out_rows(fold), z) for fold, z in enumerate(log_odds))
+        return total / float(self.weight.sum())
+
+
+def duplicates_in(cells: Cells) -> Duplicates:
+    """Whether the weights of cells count rows, or copies of rows."""
+    sums = cells.sums
+    return find_duplicates(sums.count, sums.label, rate_by_score(sums.count, sums.label, sums.logit / sums.count))
+
+
+def split_cells(
+    cells: Cells,
+    ordered: tuple[bool, ...],
+    usable: Sequence[int],
+    n_folds: int,
+    seed: int,
+    *,
+    atomic: bool = False,
+    block_options: BlockOptions | None = None,
+) -> BinnedRows:
+    """Split cells into folds: by their blocks where they have some, else row by row or ``atomic``.
+
+    A cell moves at the mean log-odds of its rows, which is exact for row-level cells.
+    """
+    if cells.block is not None:
+        blocks = row_blocks(cells.block, cells.sums.count, n_folds, seed, block_options or BlockOptions())
+        parts = CellParts(np.arange(len(cells)), blocks.fold[blocks.number], cells.sums.count, cells.sums.label)
+    else:
+        blocks = None
+        parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed, atomic=atomic)
+    start = cells.sums.logit / cells.sums.count
+    undivided = len(parts.cell) == len(cells)
+    return BinnedRows(
+        cells.codes if undivided else np.ascontiguousarray(cells.codes[parts.cell]),
+        start if undivided else start[parts.cell],
+        parts.count,
+        parts.label,
+        parts.fold,
+        code_offsets(cells.n_codes),
+        np.array(ordered, dtype=np.bool_),
+        np.array(usable, dtype=np.int64),
+        atomic,
+        blocks,
+    )
+
+
+@kernel
+def summed_log_loss(rows: RowNumbers, log_odds: FloatArray, weight: FloatArray, label: FloatArray) -> float:
+    """Log loss of some rows."""
+    total = 0.0
+    for i in rows:
+        z = log_odds[i]
+        total += weight[i] * (max(z, 0.0) + np.log1p(np.exp(-abs(z)))) - label[i] * z
+    return total

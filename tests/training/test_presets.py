@@ -6,7 +6,7 @@ import pytest
 from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.errors import ParameterError
-from mbct.training.options import PRESETS, preset
+from mbct.training.trainer import PRESETS, preset
 
 
 def log_loss(p, y):
