@@ -1,4 +1,4 @@
-"""Predictions for the comparison of methods: data sets of packages alone, each with several base models.
+"""Predictions for the comparison of methods: data sets of packages and public ones, each with several base models.
 
 A third of the rows trains the base, a third calibrates, a third evaluates; at most 4,000 rows each.
 """
@@ -20,6 +20,8 @@ from sklearn.preprocessing import StandardScaler
 import quality_data
 
 MAX_ROWS = 12_000
+FOLDER = Path("../shared/data")
+"""Of the public data sets that no package holds: employment and claims."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +42,17 @@ def _above_median() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _of_table(table: Callable[[Path], quality_data.Table]) -> tuple[pd.DataFrame, np.ndarray]:
-    found = table(Path())
+    found = table(FOLDER)
     return found.frame, found.label
 
 
 def _ratings() -> tuple[pd.DataFrame, np.ndarray]:
-    table = quality_data._r_table("lme4", "InstEval")
+    table = quality_data.r_table("lme4", "InstEval")
     return table.drop(columns="y"), table["y"].to_numpy()
 
 
 def _diamonds() -> tuple[pd.DataFrame, np.ndarray]:
-    table = quality_data._r_table("ggplot2", "diamonds")
+    table = quality_data.r_table("ggplot2", "diamonds")
     return table.drop(columns="cut"), table["cut"].to_numpy(str)
 
 
@@ -71,6 +73,8 @@ BINARY: dict[str, Callable[[], tuple[Any, Any]]] = {
     "abortion survey": lambda: _of_table(quality_data.abortion_survey),
     "union": lambda: _of_table(quality_data.union_members),
     "movies": lambda: _of_table(quality_data.movies),
+    "employment": lambda: _of_table(quality_data.employment),
+    "claims": lambda: _of_table(quality_data.claims),
 }
 MANY: dict[str, Callable[[], tuple[Any, Any]]] = {
     "iris": lambda: load_iris(return_X_y=True),

@@ -70,6 +70,17 @@ def test_the_penalty_is_chosen_on_held_out_rows():
         DirichletCalibrator(penalty="auto").fit(p, y)
 
 
+def test_separable_rows_do_not_let_the_penalty_vanish():
+    """A sample without an error is no proof that there are none: the first one must not cost without bound."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(4000, 3)) * 3.0
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    y = (rng.uniform(size=(4000, 1)) > p.cumsum(axis=1)).sum(axis=1)
+    clear = np.flatnonzero(p.argmax(axis=1) == y)[:60]
+    fitted = DirichletCalibrator().fit(p[clear], y[clear])
+    assert fitted.score(p, y) > DirichletCalibrator(penalty=1e-4).fit(p[clear], y[clear]).score(p, y) + 0.5
+
+
 @pytest.mark.parametrize(
     "names", [np.array(["cat", "dog", "eel"]), np.array([-1, 5, 7]), np.array([0.5, 1.5, 2.5]), ["x", "y", "z"]]
 )

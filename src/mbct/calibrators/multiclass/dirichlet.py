@@ -16,7 +16,11 @@ from mbct.stats.logodds import softmax
 from mbct.validation import FloatArray, at_least
 
 _PENALTIES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)
-"""Strengths that are tried on held-out rows, from nearly the base to nearly free."""
+"""Strengths that are tried on held-out rows, from nearly the base to nearly free.
+
+Of n rows those below 1/n are left out: a prior of less than one row's weight lets the coefficients run away where the
+rows are separable, which held-out rows of the same sample do not show.
+"""
 _N_FOLDS = 5
 
 
@@ -32,7 +36,8 @@ def fit_by_cross_validation(
     x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray, fold: npt.NDArray[np.intp]
 ) -> FloatArray:
     """(W, b) with the penalty of the lowest log loss on held-out rows. The diagonal is drawn to 1 as well."""
-    pulls = [penalised(x.shape[1], penalty, penalty) for penalty in _PENALTIES]
+    tried = [penalty for penalty in _PENALTIES if penalty * float(np.sum(weight)) >= 1.0] or _PENALTIES[:1]
+    pulls = [penalised(x.shape[1], penalty, penalty) for penalty in tried]
     losses = np.zeros(len(pulls))
     for held_out in (fold == k for k in range(_N_FOLDS)):
         if held_out.all() or not held_out.any():
@@ -58,7 +63,8 @@ class DirichletCalibrator(LogitScaling):
         One column for each class, in the order of ``classes``, or one column for two classes; None takes all columns.
     penalty : float or "cv", default="cv"
         Weight of the mean squared off-diagonal of W and of the mean squared b in the mean loss (ODIR); "cv" takes that
-        of 10⁻⁴ to 10 with the lowest log loss on five folds, and draws W to one fitted temperature.
+        of 10⁻⁴ to 10, but at least 1/n of n rows, with the lowest log loss on five folds, and draws W to one fitted
+        temperature.
     classes : sequence or None, default=None
         Labels in the order of the score columns; None sorts them.
 
