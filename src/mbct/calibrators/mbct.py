@@ -1,6 +1,5 @@
 """MBCT as a scikit-learn estimator."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
@@ -13,12 +12,12 @@ from mbct.calibrators.engine_fit import check_cells, collect_features, fit_sourc
 from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
 from mbct.calibrators.mbct_parameters import MBCTParameters
 from mbct.calibrators.prevalence import shift_prevalence
-from mbct.calibrators.suspicions import suspicions, unseen_values, warn
+from mbct.calibrators.suspicions import describe_time_features, suspicions, unseen_values, warn
 from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
 from mbct.data.memory import encode
 from mbct.data.source import is_lazy
-from mbct.errors import MBCTWarning, ParameterError
+from mbct.errors import ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.certificate import Certificate, Method, model_hash, read_certificate
 from mbct.model.ensemble import CalibrationEnsemble, feature_shares
@@ -301,11 +300,7 @@ class MBCTCalibrator(MBCTParameters):
         self.held_out_gain_by_fold_ = None if gain is None else list(gain.by_fold)
         if result.reorder_rate is not None:
             self.reorder_rate_ = result.reorder_rate
-        if result.excluded:
-            what = "features that identify the time, kept because features=[…] names them"
-            if self.features is None:
-                what = "left out of the rules, because their values identify the time (features=[…] would keep them)"
-            warnings.warn(f"{what}: {', '.join(map(repr, result.excluded))}", MBCTWarning, stacklevel=4)
+        warn(describe_time_features(result.excluded, kept=self.features is not None), stacklevel=4)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         codes = encode(columns, self.model_.bins, y_prob)

@@ -65,6 +65,14 @@ def describe_unfit(unfit: dict[str, str], *, kept: bool, advice: str | None = No
     return ["; ".join(lines)] if lines else []
 
 
+def describe_time_features(excluded: Sequence[str], *, kept: bool) -> list[str]:
+    """One message about features that identify the time, where there are any; ``kept`` if the user names them."""
+    what = "left out of the rules, because their values identify the time (features=[…] would keep them)"
+    if kept:
+        what = "features that identify the time, kept because features=[…] names them"
+    return [f"{what}: {', '.join(map(repr, excluded))}"] if excluded else []
+
+
 def suspicions(data: TrainingData, features: Sequence[str], *, whole: bool = True) -> Iterator[str]:
     """What looks wrong about rows to fit on: leaks, decisions instead of scores, swapped labels, too few rows.
 

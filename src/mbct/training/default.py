@@ -140,7 +140,7 @@ def _fit_blocks(
     on_round: OnRound,
 ) -> CrossFittedModel:
     """The ensemble of cells with blocks: offsets have been shrunk before, trees are by their scale."""
-    excluded = identifying_time(rows) if block_options.kind == "time" else ()
+    excluded = identifying_time(rows)
     if not block_options.keep_all:
         rows = replace(rows, usable=np.setdiff1d(rows.usable, excluded))
     found = best_ensembles(rows, options, n_threads, on_round)

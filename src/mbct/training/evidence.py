@@ -257,10 +257,12 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
     return scale(blocks.weight).shrunk
 
 
-def identifying_time(rows: BinnedRows) -> tuple[int, ...]:
-    """Features, but the score, whose distribution differs between the stretches of time."""
+def identifying_time(rows: BinnedRows, n_scores: int = 1) -> tuple[int, ...]:
+    """Features, but the first ``n_scores``, whose distribution differs between the stretches of time."""
+    if rows.blocks is None or not rows.blocks.in_order:
+        return ()
     distance = time_distances(rows.codes, rows.weight, rows.fold, rows.n_codes)
-    return tuple(int(j) for j in rows.usable if j > 0 and distance[j] > IDENTIFIES_TIME)
+    return tuple(int(j) for j in rows.usable if j >= n_scores and distance[j] > IDENTIFIES_TIME)
 
 
 def time_distances(

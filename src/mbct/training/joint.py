@@ -62,7 +62,7 @@ class JointFold:
     def _grow_class(self, k: int, moved: FloatArray) -> None:
         rows, options = self.rows, self.tree_options
         n_used = int(np.ceil(self.options.feature_share * len(rows.usable)))
-        features = np.sort(self.rng.permutation(len(rows.usable))[:n_used])
+        features = np.sort(self.rng.permutation(rows.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
         positive = np.ascontiguousarray(rows.label[:, k])
         log_odds = _against_the_rest(self.log_odds, k)
@@ -98,13 +98,20 @@ def boost_joint(
 def _shrinkage(rows: BinnedRows, held_out: FloatArray) -> float:
     """Share of the correction to keep, by the fall of the log loss on held-out rows.
 
-    Where rows belong to blocks, its standard error is that of block sums, and it must be significant.
+    Where rows belong to blocks, its standard error is that of block sums; all blocks together must show a significant
+    gain, and recent ones decide how much of it is kept.
     """
     gain = _losses(rows.log_odds, rows.label) - _losses(held_out, rows.label)
-    found = gain_of_rows(rows.weight * gain, rows.weight * gain**2, float(rows.weight.sum()), rows.fold)
-    if rows.blocks is None:
-        return found.shrinkage
-    number, in_order = rows.blocks.number, rows.blocks.in_order
-    error = standard_error_of_blocks(rows.weight * gain, rows.weight, number, in_order=in_order)
-    z = significance(found.value / error, len(rows.blocks)) if found.value > 0.0 and error > 0.0 else 0.0
-    return 1.0 - 1.0 / z**2 if z >= SIGNIFICANT_GAIN else 0.0
+    blocks = rows.blocks
+    if blocks is None:
+        return gain_of_rows(rows.weight * gain, rows.weight * gain**2, float(rows.weight.sum()), rows.fold).shrinkage
+
+    def z(weight: FloatArray) -> float:
+        error = standard_error_of_blocks(weight * gain, weight, blocks.number, in_order=blocks.in_order)
+        mean = float(np.average(gain, weights=weight))
+        return significance(mean / error, len(blocks)) if mean > 0.0 and error > 0.0 else 0.0
+
+    if z(rows.weight) < SIGNIFICANT_GAIN:
+        return 0.0
+    recent = z(rows.weight * blocks.weight[blocks.number])
+    return 1.0 - 1.0 / recent**2 if recent > 1.0 else 0.0

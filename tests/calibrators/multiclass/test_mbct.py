@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mbct import load_model
 from mbct.calibrators import DirichletCalibrator, MulticlassCalibrator
-from mbct.errors import DataError, ParameterError
+from mbct.errors import DataError, MBCTWarning, ParameterError
 
 SCORES = ["early", "on time", "late"]
 
@@ -125,3 +125,62 @@ def test_wrong_use_is_named():
         MulticlassCalibrator(score_column=SCORES, coupling="both").fit(frame, label)
     with pytest.raises(DataError, match="2 score columns, but y has 3 classes"):
         MulticlassCalibrator(score_column=SCORES[:2]).fit(frame, label)
+
+
+def by_day(seed=0, n_rows=4_000):
+    """Rows of twenty days in order, with a column that gives the day away and one that numbers the rows."""
+    frame, label, _ = three_classes(seed, n_rows)
+    day = np.arange(n_rows) * 20 // n_rows
+    return frame.assign(day=day, week=day // 4), label
+
+
+def test_features_that_identify_the_time_are_left_out_of_joint_trees_unless_named(tmp_path):
+    frame, label = by_day()
+    model = MulticlassCalibrator(SCORES, time="day", max_trees=20)
+    with pytest.warns(MBCTWarning, match=r"left out of the rules, because their values identify the time .*: 'week'"):
+        model.fit(frame, label)
+    assert model.excluded_features_ == ["week"]
+    week = model.bins_.names.index("week")
+    assert any(model.trees_)
+    assert not any(np.any(tree.feature == week) for trees in model.trees_ for tree in trees)
+    model.save(tmp_path / "model.json")
+    assert load_model(tmp_path / "model.json").excluded_features_ == ["week"]
+    named = MulticlassCalibrator(SCORES, ["carrier", "week"], time="day", max_trees=2)
+    with pytest.warns(MBCTWarning, match=r"kept because features=\[…\] names them: 'week'"):
+        named.fit(frame, label)
+    assert set(MulticlassCalibrator(SCORES, groups="day", max_trees=2).fit(frame, label).excluded_features_) == set()
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_identifiers_and_dates_are_no_features(coupling):
+    frame, label, _ = three_classes(0, 600)
+    frame = frame.assign(id=[f"row {i}" for i in range(600)])
+    with pytest.warns(MBCTWarning, match=r"left out, features=\[…\] would keep them: id"):
+        model = MulticlassCalibrator(SCORES, coupling=coupling, max_trees=2, n_folds=2).fit(frame, label)
+    assert np.array_equal(model.calibrate(frame), model.calibrate(frame.assign(id="other")))
+
+
+def test_gap_and_half_life_are_those_of_two_classes():
+    frame, label = by_day()
+    frame = frame.drop(columns="week")
+    settings = {"time": "day", "max_trees": 10}
+    plain = MulticlassCalibrator(SCORES, **settings).fit(frame, label).calibrate(frame)
+    for other in ({"gap": 2}, {"half_life": 1.0}):
+        assert not np.array_equal(
+            MulticlassCalibrator(SCORES, **settings, **other).fit(frame, label).calibrate(frame), plain
+        )
+    with pytest.raises(ParameterError, match="gap and half_life are measured in blocks of time"):
+        MulticlassCalibrator(SCORES, gap=2).fit(frame, label)
+
+
+def test_recent_days_decide_how_much_is_kept():
+    """A bias that has ended is kept less where only recent days count."""
+    frame, label, _ = three_classes(0, 4_000)
+    calm, calm_label, _ = three_classes(1, 200, biased=False)
+    frame = pd.concat([frame, calm], ignore_index=True).assign(day=np.arange(4_200) // 100)
+    label = np.concatenate([label, calm_label])
+    change = [
+        np.abs(model.fit(frame, label).calibrate(frame) - frame[SCORES].to_numpy()).mean()
+        for model in (MulticlassCalibrator(SCORES, time="day", max_trees=20, half_life=h) for h in (1000.0, 1.0))
+    ]
+    assert change[1] < 0.9 * change[0]

@@ -11,6 +11,7 @@ from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import ClassLabels, TrainingData
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
+from mbct.calibrators.suspicions import describe_time_features, describe_unfit, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
@@ -25,6 +26,7 @@ from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.boosting import BoostingOptions
+from mbct.training.evidence import identifying_time
 from mbct.training.folds import BinnedRows, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
@@ -50,9 +52,7 @@ class MulticlassCalibrator(ManyScores):
     time, groups : str or None, default=None
         Columns of dates or numbers of blocks, and of groups: rows of one block are held out together, folds of time are
         contiguous, and the correction must be significant over blocks. For coupling "one-vs-rest" as for "joint".
-    block : {"day", "week", "hour"} or int, default="day"
-        Length of a block of time, or a number of equal stretches.
-    categorical, max_trees, learning_rate, n_folds, random_state, n_threads
+    block, gap, half_life, categorical, max_trees, learning_rate, n_folds, random_state, n_threads
         As in :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
 
     Attributes
@@ -63,6 +63,8 @@ class MulticlassCalibrator(ManyScores):
         Bins of scores and features, and the trees of each class (coupling "joint").
     each_ : tuple of MBCTCalibrator
         The calibrator of each class (coupling "one-vs-rest").
+    excluded_features_ : list of str
+        Columns left out because their values identify the time (coupling "joint").
     """
 
     method: ClassVar[str] = "mbct-multiclass"
@@ -79,6 +81,8 @@ class MulticlassCalibrator(ManyScores):
         time: str | None = None,
         groups: str | None = None,
         block: BlockSize = "day",
+        gap: int = 0,
+        half_life: float | None = None,
         categorical: Categorical = "auto",
         max_trees: int | None = None,
         learning_rate: float | None = None,
@@ -93,6 +97,8 @@ class MulticlassCalibrator(ManyScores):
         self.time = time
         self.groups = groups
         self.block = block
+        self.gap = gap
+        self.half_life = half_life
         self.categorical = categorical
         self.max_trees = max_trees
         self.learning_rate = learning_rate
@@ -101,7 +107,7 @@ class MulticlassCalibrator(ManyScores):
         self.n_threads = n_threads
 
     def _block_columns(self) -> BlockColumns | None:
-        blocks = BlockColumns(self.time, self.groups, self.block)
+        blocks = BlockColumns(self.time, self.groups, self.block, self.gap, self.half_life)
         return blocks if blocks.given else None
 
     def _fit_classes(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> None:
@@ -134,13 +140,26 @@ class MulticlassCalibrator(ManyScores):
         chosen = preset("default", {**given, "seed": self.random_state})
         if not isinstance(chosen.growth, BoostingOptions):
             raise TypeError("the default preset grows cross-fitted trees")
-        self.bins_ = self._fit_bins(rows, code, weight, chosen.binning)
+        names = self._feature_names(rows.columns)
+        self.bins_ = self._fit_bins(rows, names, code, weight, chosen.binning)
+        joint = self._joint_rows(rows, code, weight, chosen.growth)
+        excluded = identifying_time(joint, rows.probabilities.shape[1])
+        self.excluded_features_ = [self.bins_.names[j] for j in excluded]
+        warn(describe_time_features(self.excluded_features_, kept=self.features is not None), stacklevel=4)
+        if self.features is None:
+            joint = replace(joint, usable=np.setdiff1d(joint.usable, excluded))
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
-            joint = self._joint_rows(rows, code, weight, chosen.growth)
             self.trees_ = boost_joint(joint, chosen.growth, self._one().config().n_threads, lambda _: advance(1))
 
+    def _feature_names(self, columns: Columns) -> list[str]:
+        """Columns that trees may split by: identifiers and dates are none unless they are named."""
+        names = self._one().feature_columns(columns, _score_name(0))
+        unfit = unfit_columns(columns.only(names))
+        warn(describe_unfit(unfit, kept=self.features is not None), stacklevel=5)
+        return names if self.features is not None else [name for name in names if name not in unfit]
+
     def _fit_bins(
-        self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray, options: BinningOptions
+        self, rows: ClassRows, names: list[str], code: npt.NDArray[np.intp], weight: FloatArray, options: BinningOptions
     ) -> FeatureBins:
         """Bins of the K scores, then of the features."""
         first_score, *other_scores = rows.probabilities.T
@@ -148,7 +167,7 @@ class MulticlassCalibrator(ManyScores):
         first, *features = fit_bins(
             rows.columns,
             _score_name(0),
-            self._one().feature_columns(rows.columns, _score_name(0)),
+            names,
             first_score,
             (code == commonest).astype(np.float64),
             weight,
@@ -247,7 +266,8 @@ class MulticlassCalibrator(ManyScores):
             return {"classes": classes, "each": each}
         n_codes = self.bins_.n_codes
         trees = [[tree.to_dict(n_codes) for tree in trees] for trees in self.trees_]
-        return {"classes": classes, "features": self.bins_.to_list(), "trees": trees}
+        excluded = self.excluded_features_
+        return {"classes": classes, "features": self.bins_.to_list(), "trees": trees, "excluded_features": excluded}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._check_coupling()
@@ -262,6 +282,8 @@ class MulticlassCalibrator(ManyScores):
         scores = [_score_name(k) for k in range(n_classes)]
         if list(self.bins_.names[:n_classes]) != scores or not all(f.ordered for f in self.bins_.features[:n_classes]):
             raise fault("features", self.bins_.names[:n_classes], f"bins of numbers for {', '.join(scores)} first")
+        excluded = read_list(state.get("excluded_features", []), "state.excluded_features", MOST_FEATURES)
+        self.excluded_features_ = [text(name, "state.excluded_features") for name in excluded]
         ensembles = read_list(state["trees"], "state.trees", n_classes, n_classes)
         self.trees_ = tuple(read_trees(trees, self.bins_, "odds") for trees in ensembles)
 
