@@ -15,13 +15,12 @@ _VALUES = (
 def mutants(content: bytes, n: int, seed: int = 0) -> Iterator[bytes]:
     """``n`` damaged copies of a model file; the same seed gives the same ones."""
     rng = random.Random(seed)
-    document = json.loads(content)
-    places = list(_places(document))
+    places = list(_places(json.loads(content)))
     for _ in range(n):
         if rng.random() < 0.15:
             yield _changed_bytes(rng, content)
             continue
-        damaged = copy.deepcopy(document)
+        damaged = json.loads(content)  # far faster than a deep copy
         for _ in range(rng.choice((1, 1, 1, 2, 4))):
             _damage(rng, damaged, rng.choice(places))
         yield json.dumps(damaged).encode()

@@ -1,5 +1,6 @@
 """Every message that bad input can cause: it names the value, the place and the remedy."""
 
+import contextlib
 import json
 import resource
 import subprocess
@@ -237,24 +238,24 @@ def test_saving_where_there_is_no_folder(tmp_path):
         fitted().save(tmp_path / "absent" / "model.json")
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def no_room():
-    """A limit of 100 bytes for any file this process writes."""
+    """A limit of 100 bytes for any file this process writes, a log of the tests among them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_write_that_stops_half_way_leaves_the_old_file(tmp_path, request):
+def test_a_write_that_stops_half_way_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.json"
     fitted().save(path)
     before = path.read_bytes()
     other = PlattCalibrator().fit(P, 1 - Y)
-    request.getfixturevalue("no_room")
-    with pytest.raises(
-        StorageError, match=r"cannot write .*model.json \([\d,]+ bytes\): File too large; free some space"
-    ):
+    told = r"cannot write .*model.json \([\d,]+ bytes\): File too large; free some space"
+    with pytest.raises(StorageError, match=told), no_room():
         other.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.json"]

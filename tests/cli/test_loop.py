@@ -33,7 +33,6 @@ CONFIG = """
 store = "cells"
 log = "{day}.parquet"
 replace_days = 2
-reports = "reports"
 
 [monitor]
 by = "site"
@@ -59,6 +58,7 @@ def run(folder, *arguments):
 
 
 def test_days_become_models_and_history(folder):
+    (folder / "loop.toml").write_text(f'reports = "reports"\n{CONFIG}')
     days = [write_day(folder, number) for number in range(5)]
     outcomes = [run(folder, "loop", "loop.toml", "--day", day, "--json") for day in days]
     runs = [json.loads(outcome.out) for outcome in outcomes]

