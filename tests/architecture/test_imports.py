@@ -59,7 +59,7 @@ def test_the_core_needs_no_scikit_learn():
     assert "sklearn" not in modules_after(statement)
 
 
-LAZY = ["mbct", "mbct.calibrators", "mbct.metrics", "mbct.plots", "mbct.report", "mbct.serving"]
+LAZY = ["mbct", "mbct.calibrators", "mbct.data", "mbct.metrics", "mbct.plots", "mbct.report", "mbct.serving"]
 
 
 @pytest.mark.parametrize("package", LAZY)

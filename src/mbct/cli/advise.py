@@ -1,14 +1,7 @@
 """``mbct advise``: which columns carry miscalibration."""
 
-from typing import TYPE_CHECKING, cast
-
-import click
-
-from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data
-from mbct.cli.shell import command, print_json
-
-if TYPE_CHECKING:
-    from mbct.data.blocks import BlockSize
+from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, seed_option
+from mbct.cli.shell import answer, command
 
 EXAMPLES = (
     "mbct advise clicks.parquet --label click --score pctr",
@@ -20,7 +13,7 @@ EXAMPLES = (
 @labelled
 @in_blocks
 @features_options
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
+@seed_option("Seed of the folds.")
 def advise(rows: RowOptions, features: tuple[str, ...], exclude: tuple[str, ...], seed: int, as_json: bool) -> None:
     """Say which columns carry miscalibration.
 
@@ -38,10 +31,7 @@ def advise(rows: RowOptions, features: tuple[str, ...], exclude: tuple[str, ...]
         sample_weight=roles.weight,
         time=roles.time,
         groups=roles.group,
-        block=cast("BlockSize", rows.block),
+        block=rows.block,
         random_state=seed,
     )
-    if as_json:
-        print_json({**roles.to_dict(), **advice.to_dict()})
-    else:
-        click.echo(str(advice))
+    answer(advice, {**roles.to_dict(), **advice.to_dict()}, as_json=as_json)

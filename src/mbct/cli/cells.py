@@ -1,20 +1,27 @@
 """``mbct cells``: rows as sums by day, kept in a store from which models are refitted."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import RowOptions, features_options, json_option, labelled, labelled_data, memory_option
+from mbct.cli.options import (
+    RowOptions,
+    features_options,
+    half_life_option,
+    json_option,
+    labelled,
+    labelled_data,
+    memory_option,
+    output_option,
+    store_option,
+)
 from mbct.cli.roles import Roles
-from mbct.cli.shell import command, note, print_json, print_table
+from mbct.cli.shell import answer, command, note, print_json, print_table, write_output
 from mbct.cli.sources import Data
-from mbct.files import write_atomically
 
 if TYPE_CHECKING:
     from mbct.store.cell_store import CellStore
     from mbct.store.manifest import Batch
-
-store_option = click.option("--store", required=True, metavar="FOLDER", help="Store of cells, local or an fsspec URL.")
 
 AGGREGATE_EXAMPLES = (
     "mbct cells aggregate monday.parquet --store cells --day 2024-05-06",
@@ -26,8 +33,6 @@ WINDOW_EXAMPLES = (
     "mbct cells window --store cells --days 7",
     "mbct cells window --store cells --days 30 --half-life 7 -o window.parquet",
 )
-
-
 STATUS_EXAMPLES = ("mbct cells status --store cells", "mbct cells status --store cells --json")
 MATURITY_EXAMPLES = ("mbct cells maturity --store cells",)
 VERIFY_EXAMPLES = ("mbct cells verify --store cells",)
@@ -49,7 +54,7 @@ def cells() -> None:
 @memory_option
 def aggregate(
     rows: RowOptions,
-    store: str,
+    store: "CellStore",
     day: str,
     batch: str | None,
     replace: bool,
@@ -64,18 +69,14 @@ def aggregate(
     The first batch decides how columns are cut into bins; later ones follow it. A batch counts once, however often it
     is added; one of the same name with other rows is refused, or exchanged with --replace.
     """
-    from mbct.store.cell_store import CellStore
-
-    opened = CellStore(store)
     name = batch or " ".join(part for part in (day, rows.data, rows.sql) if part)
-    held = opened.manifest().find(name) is not None and not replace
+    held = store.manifest().find(name) is not None and not replace
     with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
-        added = append_rows(opened, data, roles, day, name, replace=replace, min_rows=min_rows)
-    if as_json:
-        print_json({"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells})
-    else:
-        again = ", which the store held already" if held else ""
-        click.echo(f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}{again}")
+        added = append_rows(store, data, roles, day, name, replace=replace, min_rows=min_rows)
+    again = ", which the store held already" if held else ""
+    text = f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}{again}"
+    document = {"batch": name, "day": added.day, "rows": added.count, "cells": added.n_cells}
+    answer(text, document, as_json=as_json)
 
 
 def append_rows(
@@ -117,35 +118,28 @@ def append_rows(
 @store_option
 @click.option("--keep-days", type=click.IntRange(min=1), help="Drop all but so many of the newest days, for good.")
 @json_option
-def merge(store: str, keep_days: int | None, as_json: bool) -> None:
+def merge(store: "CellStore", keep_days: int | None, as_json: bool) -> None:
     """Join the batches of each day into one file."""
-    from mbct.store.cell_store import CellStore
-
-    batches = CellStore(store).compact(keep_days=keep_days).batches
+    batches = store.compact(keep_days=keep_days).batches
     found = {"files": len(batches), "days": len({b.day for b in batches}), "rows": sum(b.count for b in batches)}
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"{found['rows']:,.0f} rows of {found['days']} days in {found['files']} files")
+    text = f"{found['rows']:,.0f} rows of {found['days']} days in {found['files']} files"
+    answer(text, found, as_json=as_json)
 
 
 @command(examples=WINDOW_EXAMPLES)
 @store_option
 @click.option("--days", type=click.IntRange(min=1), help="Length of the window; all days if not given.")
-@click.option(
-    "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
-)
+@half_life_option
 @click.option("--until", metavar="YYYY-MM-DD", help="Last day of the window; the newest if not given.")
-@click.option("-o", "--output", metavar="FILE", help="Write the cells as Parquet.")
+@output_option("Write the cells as Parquet.", required=False)
 @json_option
 def window(
-    store: str, days: int | None, half_life: float | None, until: str | None, output: str | None, as_json: bool
+    store: "CellStore", days: int | None, half_life: float | None, until: str | None, output: str | None, as_json: bool
 ) -> None:
     """Add up the last days, older ones faded."""
     from mbct.store.cell_file import to_parquet
-    from mbct.store.cell_store import CellStore
 
-    found = CellStore(store).window(days, half_life, until=until)
+    found = store.window(days, half_life, until=until)
     total = found.cells.total
     summary = {
         "first_day": found.first_day,
@@ -156,53 +150,38 @@ def window(
         "mean_prediction": float(total.pred / total.count),
     }
     if output is not None:
-        write_atomically(output, to_parquet([found.cells]))
-        note(f"wrote {output}")
-    if as_json:
-        print_json(summary)
-        return
-    click.echo(
-        f"{summary['first_day']} to {summary['last_day']}: {summary['rows']:,.0f} rows in {summary['cells']:,} cells, "
+        write_output(output, to_parquet([found.cells]))
+    text = (
+        f"{found.first_day} to {found.last_day}: {total.count:,.0f} rows in {len(found.cells):,} cells, "
         f"label rate {summary['label_rate']:.5g}, mean prediction {summary['mean_prediction']:.5g}"
     )
+    answer(text, summary, as_json=as_json)
 
 
 @command(examples=STATUS_EXAMPLES)
 @store_option
 @json_option
-def status(store: str, as_json: bool) -> None:
+def status(store: "CellStore", as_json: bool) -> None:
     """List the days: batches, rows, positives, age."""
     import datetime
 
-    from mbct.store.cell_store import CellStore
     from mbct.store.manifest import days_between
 
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    held = CellStore(store).manifest().batches
-    files_of = {day: [batch for batch in held if batch.day == day] for day in sorted({batch.day for batch in held})}
+    held = store.manifest().batches
+    days: list[dict[str, Any]] = []
+    for day in sorted({batch.day for batch in held}):
+        files = [batch for batch in held if batch.day == day]
+        sums = {"rows": sum(f.count for f in files), "positives": sum(f.label for f in files)}
+        names = [name for batch in files for name in batch.ids]
+        cells = sum(f.n_cells for f in files)
+        days.append({"day": day, "batches": names, **sums, "cells": cells, "age_days": days_between(day, today)})
     if as_json:
-        days = [
-            {
-                "day": day,
-                "batches": [name for batch in files for name in batch.ids],
-                "rows": sum(batch.count for batch in files),
-                "positives": sum(batch.label for batch in files),
-                "cells": sum(batch.n_cells for batch in files),
-                "age_days": days_between(day, today),
-            }
-            for day, files in files_of.items()
-        ]
         print_json({"days": days})
         return
     rows = [
-        (
-            day,
-            f"{sum(len(batch.ids) for batch in files)}",
-            f"{sum(batch.count for batch in files):,.0f}",
-            f"{sum(batch.label for batch in files):,.0f}",
-            f"{days_between(day, today)} days",
-        )
-        for day, files in files_of.items()
+        (d["day"], f"{len(d['batches'])}", f"{d['rows']:,.0f}", f"{d['positives']:,.0f}", f"{d['age_days']} days")
+        for d in days
     ]
     print_table(("day", "batches", "rows", "positives", "age"), rows, left=("day",))
 
@@ -211,17 +190,12 @@ def status(store: str, as_json: bool) -> None:
 @store_option
 @json_option
 @click.pass_context
-def verify(ctx: click.Context, store: str, as_json: bool) -> None:
+def verify(ctx: click.Context, store: "CellStore", as_json: bool) -> None:
     """Read every file and compare its checksum. Exit code 1: files are missing or damaged, and each is named."""
-    from mbct.store.cell_store import CellStore
-
-    opened = CellStore(store)
-    n_files = len(opened.manifest().batches)
-    faults = opened.verify(leftovers=False)
-    if as_json:
-        print_json({"files": n_files, "faults": faults})
-    else:
-        click.echo("\n".join([*faults, f"{n_files} files of cells, {len(faults)} faults"]))
+    n_files = len(store.manifest().batches)
+    faults = store.verify(leftovers=False)
+    text = "\n".join([*faults, f"{n_files} files of cells, {len(faults)} faults"])
+    answer(text, {"files": n_files, "faults": faults}, as_json=as_json)
     if faults:
         ctx.exit(1)
 
@@ -229,15 +203,14 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
 @command(examples=MATURITY_EXAMPLES)
 @store_option
 @json_option
-def maturity(store: str, as_json: bool) -> None:
+def maturity(store: "CellStore", as_json: bool) -> None:
     """Show how late labels come: the share by age.
 
     Learned from days that were aggregated again with --replace. 'mbct refresh --maturity auto' uses it.
     """
-    from mbct.store.cell_store import CellStore
     from mbct.store.maturity import store_maturity
 
-    arrived = store_maturity(CellStore(store)).arrived
+    arrived = store_maturity(store).arrived
     if as_json:
         print_json({"arrived": list(arrived)})
         return

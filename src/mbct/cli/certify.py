@@ -1,6 +1,6 @@
 """``mbct certify``: what rows that a model has not seen guarantee about it."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,13 +12,12 @@ from mbct.cli.options import (
     load_calibrator,
     model_argument,
     names_option,
+    output_option,
 )
-from mbct.cli.shell import command, note, print_json, print_table
+from mbct.cli.shell import command, note, print_json, print_table, write_output
 from mbct.errors import ParameterError
-from mbct.files import write_atomically
 
 if TYPE_CHECKING:
-    from mbct.data.blocks import BlockSize
     from mbct.model.certificate import Certificate
 
 METHODS = ("clopper-pearson", "betting", "theorem-1", "blocks")
@@ -39,7 +38,7 @@ EXAMPLES = (
 @click.option("--method", type=click.Choice(METHODS), help="blocks with --time or --group, else clopper-pearson.")
 @click.option("--max-error", type=click.FloatRange(min=0.0, min_open=True), help="Merge bins until each is within it.")
 @click.option("--top", default=10, show_default=True, type=click.IntRange(min=0), help="Bins to show, the widest.")
-@click.option("-o", "--output", metavar="FILE", type=click.Path(), help="Certificate to write, as JSON.")
+@output_option("Certificate to write, as JSON.", required=False)
 @click.option("--attach", metavar="FILE", type=click.Path(), help="Model to write that holds its certificate.")
 def certify(
     model: str,
@@ -77,16 +76,14 @@ def certify(
         method=method,
         time=roles.time,
         groups=roles.group,
-        block=cast("BlockSize", rows.block),
+        block=rows.block,
         max_error=max_error,
     )
     if as_json:
         print_json(certificate.to_dict())
     else:
         _show(certificate, top)
-    if output is not None:
-        write_atomically(output, certificate.to_json().encode())
-        note(f"wrote {output}")
+    write_output(output, certificate.to_json().encode())
     if attach is not None:
         calibrator.attach(certificate).save(attach)
         note(f"wrote {attach}")

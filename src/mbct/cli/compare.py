@@ -1,16 +1,13 @@
 """``mbct compare``: which calibration method is best on these rows, held out."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import click
 
 from mbct.cli.many_classes import classes_of
-from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option
-from mbct.cli.shell import command, print_json
-
-if TYPE_CHECKING:
-    from mbct.data.blocks import BlockSize
+from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option, seed_option
+from mbct.cli.shell import answer, command
 
 EXAMPLES = (
     "mbct compare clicks.parquet --label click --score pctr",
@@ -27,7 +24,7 @@ EXAMPLES = (
 @features_options
 @names_option("--methods", "Methods to compare; all that need no setting if not given.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the folds.")
+@seed_option("Seed of the folds.")
 def compare(
     rows: RowOptions,
     features: tuple[str, ...],
@@ -44,44 +41,18 @@ def compare(
     with labelled_data(rows, features, exclude, many_classes=True) as (opened, roles):
         classes = classes_of(opened, roles, rows.score) if roles.scores else []
         used = (opened.with_text(roles.label) if roles.scores else opened).table(roles.columns)
+    options: Any = {"time": roles.time, "groups": roles.group, "block": rows.block, "sample_weight": roles.weight}
+    options |= {"cv": folds, "random_state": seed}
     if roles.scores:
         from mbct.evaluation.compare_classes import METHODS, compare_classes
 
-        found = compare_classes(
-            used,
-            roles.label,
-            score_column=roles.scores,
-            classes=classes,
-            methods=methods or METHODS,
-            cv=folds,
-            time=roles.time,
-            groups=roles.group,
-            block=cast("BlockSize", rows.block),
-            sample_weight=roles.weight,
-            random_state=seed,
-        )
-        if as_json:
-            table = {name: list(values) for name, values in found.table.columns}
-            print_json({**roles.to_dict(), **table, "best": found.best, "recommendation": found.recommendation})
-        else:
-            click.echo(str(found))
+        options |= {"score_column": roles.scores, "classes": classes}
+        found = compare_classes(used, roles.label, methods=methods or METHODS, **options)
+        best = {"best": found.best, "recommendation": found.recommendation}
+        answer(found, {**roles.to_dict(), **found.table.to_dict(), **best}, as_json=as_json)
         return
     from mbct.evaluation.compare import compare as compare_methods
 
-    result = compare_methods(
-        used,
-        roles.label,
-        score_column=roles.score,
-        methods=methods or None,
-        cv=folds,
-        time=roles.time,
-        groups=roles.group,
-        block=cast("BlockSize", rows.block),
-        sample_weight=roles.weight,
-        random_state=seed,
-    )
-    if as_json:
-        best = {"best": result.best.name, "recommendation": result.recommendation}
-        print_json({**roles.to_dict(), **asdict(result), **best})
-    else:
-        click.echo(str(result))
+    result = compare_methods(used, roles.label, score_column=roles.score, methods=methods or None, **options)
+    best = {"best": result.best.name, "recommendation": result.recommendation}
+    answer(result, {**roles.to_dict(), **asdict(result), **best}, as_json=as_json)

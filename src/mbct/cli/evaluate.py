@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes, with_classes
-from mbct.cli.options import RowOptions, in_blocks, labelled, labelled_data, load_calibrator, names_option
+from mbct.cli.options import RowOptions, gates_option, in_blocks, labelled, labelled_data, load_calibrator, names_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
 from mbct.cli.sources import Data
@@ -97,13 +97,7 @@ def parse_gate(text: str) -> Gate:
 @names_option("--by", "Columns whose values are evaluated one by one.")
 @click.option("--intervals", is_flag=True, help="95 % intervals too; whole days or groups are resampled if known.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
-@click.option(
-    "--fail-if",
-    "gates",
-    multiple=True,
-    metavar="GATE",
-    help="Exit with 1 if it holds, as 'ece > 0.01'; with --model also 'unseen > 0.5'.",
-)
+@gates_option("Exit with 1 if it holds, as 'ece > 0.01'; with --model also 'unseen > 0.5'.")
 @click.pass_context
 def evaluate(
     ctx: click.Context,

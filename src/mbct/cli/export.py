@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from mbct.cli.options import model_argument, settings_option
-from mbct.cli.shell import OneOf, command, note
+from mbct.cli.shell import OneOf, command, note, write_output
 from mbct.cli.sinks import STANDARD_OUTPUT, print_bytes
 from mbct.errors import ParameterError
 from mbct.files import write_atomically
@@ -68,8 +68,7 @@ def export(model: str, to: str, dialect: str | None, form: str | None, settings:
         return
     content = exported.encode() if isinstance(exported, str) else exported
     if output != STANDARD_OUTPUT:
-        write_atomically(output, content)
-        note(f"wrote {output} ({len(content):,} bytes)")
+        write_output(output, content, f" ({len(content):,} bytes)")
         return
     if isinstance(exported, bytes) and sys.stdout.isatty():
         raise ParameterError(f"{to} is no text for a terminal: name a file with -o")

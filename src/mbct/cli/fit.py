@@ -20,7 +20,7 @@ from mbct.cli.options import (
     settings_option,
 )
 from mbct.cli.roles import Roles
-from mbct.cli.shell import OneOf, command, print_json
+from mbct.cli.shell import OneOf, answer, command
 from mbct.cli.sources import Data
 
 if TYPE_CHECKING:
@@ -92,18 +92,14 @@ def fit(
             classes = classes_of(data, roles, rows.score)
             many = fit_classes(data, roles, classes, method, parameters, {**blocks, "features": named})
             many.save(output)
-            if as_json:
-                print_json({"model": output, **roles.to_dict(), "method": many.method, "classes": classes})
-                return
-            click.echo(f"{data.count():,} rows, {len(classes)} classes: {', '.join(classes)}\nwrote {output}")
+            text = f"{data.count():,} rows, {len(classes)} classes: {', '.join(classes)}\nwrote {output}"
+            document = {"model": output, **roles.to_dict(), "method": many.method, "classes": classes}
+            answer(text, document, as_json=as_json)
             return
         fitted = fit_rows(data, roles, method, parameters, {**blocks, "features": named})
     fitted.calibrator.save(output)
-    if as_json:
-        print_json({"model": output, **roles.to_dict(), **fitted.to_dict()})
-        return
-    click.echo(str(fitted))
-    click.echo(f"wrote {output}")
+    document = {"model": output, **roles.to_dict(), **fitted.to_dict()}
+    answer(f"{fitted}\nwrote {output}", document, as_json=as_json)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,14 @@
 """``mbct history``: models, decisions, gains and alarms of a store."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.cells import store_option
-from mbct.cli.options import json_option
+from mbct.cli.options import json_option, store_option
 from mbct.cli.shell import command, print_json, print_table
+
+if TYPE_CHECKING:
+    from mbct.store.cell_store import CellStore
 
 EXAMPLES = ("mbct history --store cells", "mbct history --store cells --last 30 --json")
 
@@ -15,15 +17,14 @@ EXAMPLES = ("mbct history --store cells", "mbct history --store cells --last 30 
 @store_option
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="Events to show.")
 @json_option
-def history(store: str, last: int, as_json: bool) -> None:
+def history(store: "CellStore", last: int, as_json: bool) -> None:
     """List what became of a store's models.
 
     Decisions of 'mbct refresh' and 'mbct rollback', and runs of 'mbct loop' with their alarms, oldest first.
     """
-    from mbct.store.cell_store import CellStore
     from mbct.store.history import History
 
-    events = History(CellStore(store)).events()[-last:]
+    events = History(store).events()[-last:]
     if as_json:
         print_json({"events": events})
         return

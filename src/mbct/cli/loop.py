@@ -12,7 +12,7 @@ import click
 from mbct.cli.cells import append_rows
 from mbct.cli.monitor import rows_by_day, take_days
 from mbct.cli.options import RowOptions, check_settings, json_option, labelled_data
-from mbct.cli.shell import command, nearest, note, print_json
+from mbct.cli.shell import answer, command, nearest, note
 from mbct.errors import DataError, MBCTError, ParameterError
 from mbct.files import write_atomically
 
@@ -72,12 +72,8 @@ def loop(ctx: click.Context, config: str, day: str | None, as_json: bool) -> Non
     yesterday = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=1)
     today = yesterday if day is None else datetime.date.fromisoformat(as_day(day))
     run = run_day(settings, today)
-    if as_json:
-        print_json(run)
-    else:
-        click.echo(f"{run['decision']}: {run['reason']}")
-        for alarm in run["alarms"]:
-            click.echo(f"alarm: {alarm['text']}")
+    lines = [f"{run['decision']}: {run['reason']}", *(f"alarm: {alarm['text']}" for alarm in run["alarms"])]
+    answer("\n".join(lines), run, as_json=as_json)
     if run["alarms"]:
         ctx.exit(1)
 

@@ -9,7 +9,7 @@ import click
 
 from mbct.cli.options import RowOptions, labelled, labelled_data, load_calibrator, time_option
 from mbct.cli.roles import Roles
-from mbct.cli.shell import command, note, print_json
+from mbct.cli.shell import answer, command, note
 from mbct.cli.sources import Data
 from mbct.errors import DataError, ModelFileError
 from mbct.files import write_atomically
@@ -139,13 +139,8 @@ def _restored(watching: "CalibrationMonitor", state: str | None) -> int | None:
 
 
 def _show(watching: "CalibrationMonitor", raised: "list[Alarm]", *, as_json: bool) -> None:
-    if as_json:
-        lists = {"raised": raised, "alarms": watching.alarms, "past": watching.past}
-        print_json({name: [asdict(alarm) for alarm in alarms] for name, alarms in lists.items()})
-        return
-    for alarm in raised:
+    for alarm in () if as_json else raised:
         note(f"raised: {alarm}")
-    for alarm in watching.alarms:
-        click.echo(f"alarm: {alarm}")
-    if not watching.alarms:
-        click.echo("no alarm")
+    lists = {"raised": raised, "alarms": watching.alarms, "past": watching.past}
+    document = {name: [asdict(alarm) for alarm in alarms] for name, alarms in lists.items()}
+    answer("\n".join(f"alarm: {alarm}" for alarm in watching.alarms) or "no alarm", document, as_json=as_json)

@@ -15,6 +15,12 @@ from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
 from mbct.errors import MBCTWarning, ModelFileError, ParameterError
 
+if TYPE_CHECKING:
+    from mbct.calibrators.base import Calibrator
+    from mbct.data.blocks import BlockSize
+    from mbct.data.checks import SuspectColumn
+    from mbct.store.cell_store import CellStore
+
 DATA_ENDINGS = (".csv", ".tsv", ".parquet", ".pq")
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -48,11 +54,12 @@ class RowOptions:
     weight: str | None
     time: str | None = NO_TIME
     group: str | None = None
-    block: str | int = "day"
+    block: "BlockSize" = "day"
 
 
-def _block(_: click.Context, __: click.Parameter, value: str) -> str | int:
-    return int(value) if value.isdigit() else value
+def number_or_text(_: click.Context, __: click.Parameter, value: str | None) -> str | int | None:
+    """An option that is a whole number or a word."""
+    return int(value) if value and value.isdigit() else value
 
 
 time_option = click.option(
@@ -68,7 +75,7 @@ block_option = click.option(
     metavar="UNIT",
     default="day",
     show_default=True,
-    callback=_block,
+    callback=number_or_text,
     help="Of --time: day, week, hour, or a number of equal stretches.",
 )
 _ROWS = (sql_option, weight_option, score_option, positive_option, label_option, data_argument)
@@ -100,9 +107,33 @@ def features_options(function: Function) -> Function:
     return names_option("--features", "Columns that may explain the bias; all others are left out.")(function)
 
 
-def output_option(text: str) -> Callable[[Function], Function]:
-    """``-o FILE``, which must be given."""
-    return click.option("-o", "--output", required=True, metavar="FILE", type=click.Path(), help=text)
+def output_option(text: str, *, required: bool = True) -> Callable[[Function], Function]:
+    """``-o FILE``."""
+    return click.option("-o", "--output", required=required, metavar="FILE", type=click.Path(), help=text)
+
+
+def seed_option(text: str) -> Callable[[Function], Function]:
+    """``--seed N``."""
+    return click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help=text)
+
+
+def gates_option(text: str) -> Callable[[Function], Function]:
+    """``--fail-if GATE``, repeated."""
+    return click.option("--fail-if", "gates", multiple=True, metavar="GATE", help=text)
+
+
+def _store(_: click.Context, __: click.Parameter, value: str) -> "CellStore":
+    from mbct.store.cell_store import CellStore
+
+    return CellStore(value)
+
+
+store_option = click.option(
+    "--store", required=True, metavar="FOLDER", callback=_store, help="Store of cells, local or an fsspec URL."
+)
+half_life_option = click.option(
+    "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
+)
 
 
 def methods() -> list[str]:
@@ -192,11 +223,6 @@ def suspected_leaks(data: Data, roles: Roles) -> "tuple[SuspectColumn, ...]":
     if not (np.isin(label, (0.0, 1.0)).all() and np.isfinite(score).all()):
         return ()  # the command itself says what is wrong with them
     return find_leaks(columns.without(roles.score, roles.label), label, y_prob=score)
-
-
-if TYPE_CHECKING:
-    from mbct.calibrators.base import Calibrator
-    from mbct.data.checks import SuspectColumn
 
 
 def load_calibrator(path: str, *, many_classes: bool = False) -> "Calibrator":

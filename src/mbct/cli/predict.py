@@ -11,7 +11,15 @@ import click
 
 from mbct.cli.evaluate import UNSEEN, Gate, parse_gate, unseen_by_column
 from mbct.cli.many_classes import calibrates_many
-from mbct.cli.options import data_argument, load_calibrator, memory_option, model_argument, output_option, sql_option
+from mbct.cli.options import (
+    data_argument,
+    gates_option,
+    load_calibrator,
+    memory_option,
+    model_argument,
+    output_option,
+    sql_option,
+)
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, form_of, write_tables
 from mbct.cli.sources import Data, open_data
@@ -43,13 +51,7 @@ EXAMPLES = (
     show_default=True,
     help="A row without a score: an empty probability, or stop.",
 )
-@click.option(
-    "--fail-if",
-    "gates",
-    multiple=True,
-    metavar="GATE",
-    help="Write no file and exit with 1 if it holds: 'unseen > 0.5', a column's share of values new to the model.",
-)
+@gates_option("Write no file and exit with 1 if it holds: 'unseen > 0.5', a column's share of values new to the model.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format, whatever the ending of FILE.")
 @memory_option
 @sql_option

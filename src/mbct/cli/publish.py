@@ -2,9 +2,8 @@
 
 import click
 
-from mbct.cli.options import json_option
-from mbct.cli.shell import command, note, print_json
-from mbct.files import write_atomically
+from mbct.cli.options import json_option, output_option
+from mbct.cli.shell import answer, command, write_output
 
 PUBLISH_EXAMPLES = (
     "mbct publish model.json redis://localhost:6379",
@@ -42,7 +41,7 @@ def publish(model: str, url: str, name: str, keep: int, note: str, rules: bool, 
 @url_argument
 @name_option
 @click.option("--to", metavar="VERSION", help="Version to go back to; the one before the current if not given.")
-@click.option("-o", "--output", metavar="FILE", help="Exchange this file, which a service may watch, too.")
+@output_option("Exchange this file, which a service may watch, too.", required=False)
 @json_option
 def rollback(url: str, name: str, to: str | None, output: str | None, as_json: bool) -> None:
     """Go back to an earlier version of a model.
@@ -56,13 +55,9 @@ def rollback(url: str, name: str, to: str | None, output: str | None, as_json: b
     with ModelRegistry(url, name) as registry:
         version = registry.rollback(to)
         if output is not None:
-            write_atomically(output, registry.read(version))
-            note(f"wrote {output}")
+            write_output(output, registry.read(version))
     _print_version(version, name, as_json=as_json)
 
 
 def _print_version(version: str, name: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"name": name, "version": version})
-    else:
-        click.echo(f"version {version} of {name!r} is in service")
+    answer(f"version {version} of {name!r} is in service", {"name": name, "version": version}, as_json=as_json)

@@ -5,12 +5,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mbct.cli.cells import store_option
-from mbct.cli.options import check_settings, json_option, settings_option
-from mbct.cli.shell import command, note, print_json
-from mbct.files import write_atomically
+from mbct.cli.options import (
+    check_settings,
+    half_life_option,
+    json_option,
+    number_or_text,
+    output_option,
+    settings_option,
+    store_option,
+)
+from mbct.cli.shell import answer, command, write_output
 
 if TYPE_CHECKING:
+    from mbct.store.cell_store import CellStore
     from mbct.store.maturity import MaturityOption
     from mbct.store.refresh import Require
 
@@ -25,9 +32,7 @@ EXAMPLES = (
 @command(examples=EXAMPLES)
 @store_option
 @click.option("--days", type=click.IntRange(min=1), help="Days to fit on; all before the holdout if not given.")
-@click.option(
-    "--half-life", type=float, metavar="DAYS", help="A row that much older than the last day counts one half."
-)
+@half_life_option
 @click.option("--holdout", default="newest day", show_default=True, help="Last day to evaluate on.")
 @click.option(
     "--holdout-days",
@@ -40,16 +45,16 @@ EXAMPLES = (
 @click.option(
     "--maturity",
     metavar="auto|DAYS",
-    callback=lambda _, __, value: int(value) if value and value.isdigit() else value,
+    callback=number_or_text,
     help="Late labels: wait so many days, or estimate how many have come and complete them.",
 )
 @settings_option("Parameter of the model; those of the model in service if none is given.")
-@click.option("-o", "--output", metavar="FILE", help="Write the model in service to this file.")
+@output_option("Write the model in service to this file.", required=False)
 @json_option
 @click.pass_context
 def refresh(
     ctx: click.Context,
-    store: str,
+    store: "CellStore",
     days: int | None,
     half_life: float | None,
     holdout: str,
@@ -67,30 +72,23 @@ def refresh(
     where there is none, predictions pass unchanged. A record of the decision stays in the store.
     """
     from mbct.calibrators.mbct import MBCTCalibrator
-    from mbct.store import CellStore, ModelRegistry
+    from mbct.store.model_registry import ModelRegistry
     from mbct.store.refresh import refresh as refresh_store
 
     check_settings("mbct", settings, MBCTCalibrator._get_param_names())
-    opened = CellStore(store)
-    calibrator = MBCTCalibrator(**settings) if settings else None
-    wanted = cast("Require", require.replace("-", " "))
     result = refresh_store(
-        opened,
-        calibrator,
+        store,
+        MBCTCalibrator(**settings) if settings else None,
         holdout=holdout,
         holdout_days=holdout_days,
         days=days,
         half_life=half_life,
-        require=wanted,
+        require=cast("Require", require.replace("-", " ")),
         level=level,
         maturity=maturity,
     )
     if output is not None and result.in_service is not None:
-        write_atomically(output, ModelRegistry(opened).read(result.in_service))
-        note(f"wrote {output}")
-    if as_json:
-        print_json(asdict(result))
-    else:
-        click.echo(f"{result.decision}: {result.reason}")
+        write_output(output, ModelRegistry(store).read(result.in_service))
+    answer(f"{result.decision}: {result.reason}", asdict(result), as_json=as_json)
     if not result.promoted:
         ctx.exit(1)

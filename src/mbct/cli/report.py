@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from mbct.cli.options import (
     output_option,
 )
 from mbct.cli.roles import as_binary
-from mbct.cli.shell import command, print_json
+from mbct.cli.shell import answer, command
 from mbct.cli.sources import Data, open_data
 from mbct.errors import ParameterError
 
@@ -86,9 +87,4 @@ def report(
         title=title,
         command=shlex.join(["mbct", *sys.argv[1:]]),
     )
-    if not as_json:
-        click.echo(str(summary))
-        return
-    plain = {name: value for name, value in vars(summary).items() if name != "exclusions"}
-    excluded = [vars(each) for each in summary.exclusions]
-    print_json({**plain, "path": str(summary.path), "exclusions": excluded})
+    answer(summary, {**asdict(summary), "path": str(summary.path)}, as_json=as_json)

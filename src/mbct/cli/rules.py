@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.options import json_option, model_argument
-from mbct.cli.shell import command, print_json
+from mbct.cli.shell import answer, command, print_json
 from mbct.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -78,10 +78,7 @@ def _explain(model: "CalibrationEnsemble", source: str, number: int, *, as_json:
     from mbct.serving.explanation import explain
 
     explanation = explain(model, _row(source, number))
-    if as_json:
-        print_json(explanation.to_dict())
-    else:
-        click.echo(str(explanation))
+    answer(explanation, explanation.to_dict(), as_json=as_json)
 
 
 def _row(source: str, number: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from mbct.files import write_atomically
 from mbct.text import escape_control
 
 
@@ -118,6 +119,21 @@ def note(message: str) -> None:
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
     click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+
+
+def answer(text: object, document: Any, *, as_json: bool) -> None:
+    """What was found on standard output: ``text`` for people, or the ``document`` for machines."""
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(str(text))
+
+
+def write_output(path: str | None, content: bytes, remark: str = "") -> None:
+    """Write the file that ``-o`` names, if it names one, and say so."""
+    if path is not None:
+        write_atomically(path, content)
+        note(f"wrote {path}{remark}")
 
 
 def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, left: Sequence[str] = ()) -> None:

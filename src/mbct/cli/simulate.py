@@ -2,6 +2,7 @@
 
 import click
 
+from mbct.cli.options import output_option, seed_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
 from mbct.errors import MissingDependencyError
@@ -17,9 +18,9 @@ KINDS = ("clicks", "beta-main", "beta-second", "beta-third")
 @command(examples=EXAMPLES)
 @click.argument("kind", default="clicks", type=click.Choice(KINDS), metavar="[KIND]")
 @click.option("--rows", default=100_000, show_default=True, type=click.IntRange(min=1), help="Number of rows.")
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The same seed, the same rows.")
+@seed_option("The same seed, the same rows.")
 @click.option("--truth", is_flag=True, help="Add a column 'truth': the probability each label was drawn from.")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Parquet or CSV by its ending; - prints CSV.")
+@output_option("Parquet or CSV by its ending; - prints CSV.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="Format, whatever the ending of FILE.")
 def simulate(kind: str, rows: int, seed: int, truth: bool, output: str, form: str | None) -> None:
     """Write data whose true bias is known.

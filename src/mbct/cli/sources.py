@@ -4,11 +4,24 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mbct.data.engines.duckdb_files import (
+    DATABASE,
+    connect,
+    ending_by_content,
+    first_line,
+    import_duckdb,
+    is_text,
+    quoted,
+    reading,
+    reading_text,
+    table_of,
+    text,
+)
 from mbct.errors import DataError
 from mbct.progress import progress
 
@@ -30,7 +43,7 @@ class Data:
 
     relation: Any
     name: str
-    text: Any = None
+    spelled: Any = None
     """The rows of a CSV file with every value as it is spelled there; None where that was not asked for."""
 
     @property
@@ -58,8 +71,6 @@ class Data:
 
     def each(self, aggregate: str, names: Sequence[str]) -> dict[str, Any]:
         """An SQL aggregate of each column, which it calls ``{}``, by one query."""
-        from mbct.data.engines.duckdb_files import quoted
-
         if not names:
             return {}
         wanted = ", ".join(aggregate.replace("{}", quoted(name)) for name in names)
@@ -79,8 +90,6 @@ class Data:
 
     def sample(self, n_rows: int, names: Sequence[str]) -> Any:
         """The columns called ``names`` of at most ``n_rows`` rows spread over all, as an Arrow table."""
-        from mbct.data.engines.duckdb_files import quoted
-
         step = max(1, -(-self.count() // n_rows))
         if step == 1:
             return self.table(names)
@@ -90,8 +99,6 @@ class Data:
 
     def period(self, name: str) -> tuple[str, str]:
         """The first and the last day, or number, of a column of times."""
-        from mbct.data.engines.duckdb_files import quoted
-
         number = self.types[name].id not in ("varchar", "date") and not self.types[name].id.startswith("timestamp")
         column = quoted(name) if number else f"CAST({quoted(name)} AS DATE)"
         first, last = self.relation.aggregate(f"min({column})::VARCHAR, max({column})::VARCHAR").fetchall()[0]
@@ -99,29 +106,21 @@ class Data:
 
     def values(self, name: str, most: int) -> list[str]:
         """The values of a column as texts, sorted, at most so many of them; missing ones are no value."""
-        from mbct.data.engines.duckdb_files import quoted
-
         column = quoted(name)
         distinct = self.relation.filter(f"{column} IS NOT NULL").project(f"{column}::VARCHAR AS value").distinct()
         return [value for (value,) in distinct.order("value").limit(most).fetchall()]
 
     def holds(self, name: str, value: str) -> bool:
         """Whether a column has this value, compared as text."""
-        from mbct.data.engines.duckdb_files import text
-
         return bool(self.each(f"bool_or({{}}::VARCHAR = {text(value)})", [name])[name])
 
     def with_text(self, name: str) -> "Data":
         """The same rows, with a column's values as texts."""
-        from mbct.data.engines.duckdb_files import quoted
-
         column = quoted(name)
         return Data(self.relation.project(f"* REPLACE ({column}::VARCHAR AS {column})"), self.name)
 
     def with_binary(self, name: str, positive: str) -> "Data":
         """The same rows, with 1 in place of ``positive`` in a column and 0 in place of other values."""
-        from mbct.data.engines.duckdb_files import quoted, text
-
         column = quoted(name)
         replaced = f"CASE WHEN {column} IS NULL THEN NULL ELSE ({column}::VARCHAR = {text(positive)})::TINYINT END"
         return Data(self.relation.project(f"* REPLACE ({replaced} AS {column})"), self.name)
@@ -148,14 +147,12 @@ class Data:
 
     def as_spelled(self) -> Iterator[tuple[Any, Any]]:
         """Pairs of Arrow tables of the same rows: as the file spells them, and with numbers as numbers."""
-        from mbct.data.engines.duckdb_files import quoted
-
-        if self.text is None:
+        if self.spelled is None:
             yield from ((table, table) for table in self.batches())
             return
         numbers = {name: kind for name, kind in self.types.items() if kind.id != "varchar"}
         cast = ", ".join(f"{quoted(name)} := CAST({quoted(name)} AS {kind})" for name, kind in numbers.items())
-        for table in Data(self.text.project(f"*, struct_pack({cast}) AS {_NUMBERS}"), self.name).batches():
+        for table in Data(self.spelled.project(f"*, struct_pack({cast}) AS {_NUMBERS}"), self.name).batches():
             spelled = typed = table.drop_columns(_NUMBERS)
             values = table.column(_NUMBERS).combine_chunks()
             for name in numbers:
@@ -164,8 +161,6 @@ class Data:
 
     def _plain(self, names: Sequence[str] | None) -> Any:
         """The columns called ``names``, with decimals as doubles."""
-        from mbct.data.engines.duckdb_files import quoted
-
         types = self.types
         chosen = self.names if names is None else names
         listed = ", ".join(
@@ -190,22 +185,20 @@ def open_data(
     be parsed or computed again for every question is kept by DuckDB, which spills to disk beyond ``memory_limit``,
     unless the rows are read ``once`` only; ``spelled`` asks for the text of a CSV file too.
     """
-    from mbct.data.engines.duckdb_files import first_line, import_duckdb, is_text, reading_text
-
     duckdb = import_duckdb()
     wrong_query = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.SyntaxException)
     if source is None and sql is None:
         raise DataError("no data given: name a file, - for standard input, or a query with --sql")
     name = source or "the query"
     try:
-        with _local(source) as path, _connection(path, memory_limit) as connection:
+        with _local(source) as path, closing(connect(path, memory_limit=memory_limit)) as connection:
             relation = connection.sql(_query(connection, path, sql))
             _refuse_equal_names(relation.columns, name)
-            if not once and (sql is not None or (path is not None and is_text(path))):
-                relation = _kept(connection, relation)
             is_csv = sql is None and path is not None and is_text(path)
-            text = connection.sql(f"SELECT * FROM {reading_text(str(path))}") if spelled and is_csv else None
-            yield Data(relation, name, text)
+            if not once and (sql is not None or is_csv):
+                relation = _kept(connection, relation)
+            texts = connection.sql(f"SELECT * FROM {reading_text(str(path))}") if spelled and is_csv else None
+            yield Data(relation, name, texts)
     except duckdb.Error as error:
         if sql is not None and isinstance(error, wrong_query):
             raise DataError(f"the query of --sql is wrong: {first_line(error)}") from error
@@ -213,21 +206,8 @@ def open_data(
 
 
 @contextmanager
-def _connection(path: str | None, memory_limit: str | None) -> Iterator[Any]:
-    from mbct.data.engines.duckdb_files import connect
-
-    connection = connect(path, memory_limit=memory_limit)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@contextmanager
 def _local(source: str | None) -> Iterator[str | None]:
     """The source itself; of standard input a temporary copy, since Parquet is read from its end."""
-    from mbct.data.engines.duckdb_files import ending_by_content
-
     if source != STANDARD_INPUT:
         yield source
         return
@@ -245,8 +225,6 @@ def _local(source: str | None) -> Iterator[str | None]:
 
 
 def _query(connection: Any, path: str | None, sql: str | None) -> str:
-    from mbct.data.engines.duckdb_files import DATABASE, reading, table_of
-
     if path is None or (sql is not None and path.startswith(DATABASE) and table_of(path) is None):
         return str(sql)
     rows = f"SELECT * FROM {reading(connection, path)}"

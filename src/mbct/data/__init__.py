@@ -9,7 +9,16 @@
 ([2.0, 2.0], 3.0)
 """
 
-from mbct.data.entry import aggregate, fit_bins, score
-from mbct.data.source import open_source
+from typing import TYPE_CHECKING
 
-__all__ = ["aggregate", "fit_bins", "open_source", "score"]
+from mbct.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from mbct.data.entry import aggregate as aggregate
+    from mbct.data.entry import fit_bins as fit_bins
+    from mbct.data.entry import score as score
+    from mbct.data.source import open_source as open_source
+
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__, ("mbct.data.entry", "aggregate fit_bins score"), ("mbct.data.source", "open_source")
+)
