@@ -139,7 +139,7 @@ def evaluate(
     else:
         _show(results, checked)
         if roles.scores:
-            show_classes(results, _number)
+            show_classes(results)
     if any(result.failed for result in checked):
         ctx.exit(1)
 
@@ -222,10 +222,12 @@ def _document(results: dict[str, "Evaluation"], checked: list[GateResult]) -> di
 
 
 def _show(results: dict[str, "Evaluation"], checked: list[GateResult]) -> None:
+    from mbct.evaluation.metrics.results import cell_text
+
     sides = [measured(each) for each in results.values()]
     ends = [_ends(each) for each in results.values()]
     rows = [
-        (name, *(_number(side[name]) + around.get(name, "") for side, around in zip(sides, ends, strict=True)))
+        (name, *(cell_text(side[name]) + around.get(name, "") for side, around in zip(sides, ends, strict=True)))
         for name in sides[0]
     ]
     print_table(["all rows", *results], rows, left=["all rows"])
@@ -233,9 +235,7 @@ def _show(results: dict[str, "Evaluation"], checked: list[GateResult]) -> None:
         if each.fields is None:
             continue
         click.echo(f"\n{when}, by segment")
-        shown = each.shown()
-        columns = [tuple(v if isinstance(v, str) else _number(v) for v in shown[name]) for name in shown.names]
-        print_table(shown.names, list(zip(*columns, strict=True)), left=["field", "segment"])
+        print_table(each.shown().names, each.shown().texts(), left=["field", "segment"])
     lines = [(line, when) for when, each in results.items() for line in each.notes]
     for line in dict.fromkeys(line for line, _ in lines):
         noted = [when for other, when in lines if other == line]
@@ -248,15 +248,9 @@ def _ends(evaluation: "Evaluation") -> dict[str, str]:
     """The interval of each metric over all rows, in brackets; nothing where there is none."""
     if evaluation.intervals is None:
         return {}
-    ends = {name: values[0] for name, values in evaluation.intervals.columns}
+    ends = dict(zip(evaluation.intervals.names, evaluation.intervals.texts()[0], strict=True))
     names = [name.removesuffix("_low") for name in ends if name.endswith("_low")]
-    return {name: f" [{_number(ends[f'{name}_low'])}, {_number(ends[f'{name}_high'])}]" for name in names}
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return "–"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) >= 10 else f"{value:.5g}"
+    return {name: f" [{ends[f'{name}_low']}, {ends[f'{name}_high']}]" for name in names}
 
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {

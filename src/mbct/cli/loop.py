@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
     from mbct.store.cell_store import CellStore
     from mbct.store.history import History
+    from mbct.store.model_registry import ModelRegistry
 
 EXAMPLES = ("mbct loop loop.toml", "mbct loop loop.toml --day 2024-05-06")
 _MONITOR = {"by", "segments", "level", "tolerance", "wait_days"}
@@ -103,16 +104,16 @@ def run_day(config: LoopConfig, day: datetime.date) -> dict[str, Any]:
     from mbct.store.model_registry import ModelRegistry
 
     store = CellStore(config.store)
-    history = History(store)
-    served = ModelRegistry(store).in_service()
+    history, registry = History(store), ModelRegistry(store)
+    served = registry.in_service()
     run: dict[str, Any] = {"day": day.isoformat(), "decision": "failed", "reason": "", "alarms": []}
     run |= {"served": served, "in_service": served}
     try:
         run["batches"] = _append(config, store, day)
-        run["alarms"] = _watch(config, store, history, day, served)
-        run |= _refresh(config, store)
-        run["published"] = _publish(config, store)
-        run["report"] = _report(config, store, day)
+        run["alarms"] = _watch(config, registry, history, day, served)
+        run |= _refresh(config, store, registry)
+        run["published"] = _publish(config, registry)
+        run["report"] = _report(config, registry, day)
     except MBCTError as error:
         run["error"] = str(error)
         raise
@@ -136,7 +137,7 @@ def _append(config: LoopConfig, store: "CellStore", day: datetime.date) -> list[
 
 
 def _watch(
-    config: LoopConfig, store: "CellStore", history: "History", day: datetime.date, served: str | None
+    config: LoopConfig, registry: "ModelRegistry", history: "History", day: datetime.date, served: str | None
 ) -> list[dict[str, Any]]:
     """Alarms after the newest day whose labels are complete, under the model that served when its log came."""
     from mbct.evaluation.monitor import CalibrationMonitor
@@ -153,7 +154,7 @@ def _watch(
         note("rows with weights are not watched: alarms count outcomes")
     elif Path(config.log_of(watched)).exists():
         then = (run["served"] for run in history.runs() if run["day"] >= watched.isoformat() and "served" in run)
-        calibrator = _model(store, next(then, served))
+        calibrator = _model(registry, next(then, served))
         with labelled_data(config.rows(watched), exclude=config.exclude) as (data, roles):
             rows = rows_by_day(data, roles, calibrator, by, watched.isoformat())
         take_days(watching, *rows, state.get("last_day"))
@@ -161,9 +162,8 @@ def _watch(
     return [{**asdict(alarm), "text": str(alarm)} for alarm in watching.alarms]
 
 
-def _refresh(config: LoopConfig, store: "CellStore") -> dict[str, Any]:
+def _refresh(config: LoopConfig, store: "CellStore", registry: "ModelRegistry") -> dict[str, Any]:
     from mbct.calibrators.mbct import MBCTCalibrator
-    from mbct.store.model_registry import ModelRegistry
     from mbct.store.refresh import refresh
 
     settings = dict(config.refresh)
@@ -173,24 +173,24 @@ def _refresh(config: LoopConfig, store: "CellStore") -> dict[str, Any]:
     try:
         result = refresh(store, None if parameters is None else MBCTCalibrator(**parameters), **settings)
     except DataError as error:  # too few days yet, or none that is complete: tomorrow there are more
-        return {"decision": "waiting", "reason": str(error), "in_service": ModelRegistry(store).in_service()}
+        return {"decision": "waiting", "reason": str(error), "in_service": registry.in_service()}
     gain = {"gain": result.comparison.gain, "error": result.comparison.error}
     return {"decision": result.decision, "reason": result.reason, "in_service": result.in_service, "comparison": gain}
 
 
-def _publish(config: LoopConfig, store: "CellStore") -> list[str]:
+def _publish(config: LoopConfig, registry: "ModelRegistry") -> list[str]:
     """Bring the model in service to where services look; what is there already stays."""
     from mbct.store.model_registry import ModelRegistry, publish
 
-    registry = ModelRegistry(store)
     version = registry.in_service()
     if version is None:
         return []
     content, done = registry.read(version), []
-    if (file := config.publish.get("file")) is not None and not _holds(Path(file), content):
+    file, url = config.publish.get("file"), config.publish.get("redis")
+    if file is not None and not (Path(file).exists() and Path(file).read_bytes() == content):
         write_atomically(file, content)
         done.append(file)
-    if (url := config.publish.get("redis")) is not None:
+    if url is not None:
         name = config.publish.get("name", "default")
         with ModelRegistry(url, name) as published:
             known = published.in_service()
@@ -200,10 +200,8 @@ def _publish(config: LoopConfig, store: "CellStore") -> list[str]:
     return done
 
 
-def _report(config: LoopConfig, store: "CellStore", day: datetime.date) -> str | None:
-    from mbct.store.model_registry import ModelRegistry
-
-    calibrator = _model(store, ModelRegistry(store).in_service())
+def _report(config: LoopConfig, registry: "ModelRegistry", day: datetime.date) -> str | None:
+    calibrator = _model(registry, registry.in_service())
     if config.reports is None or calibrator is None:
         return None
     from mbct.report import write_report
@@ -216,15 +214,10 @@ def _report(config: LoopConfig, store: "CellStore", day: datetime.date) -> str |
     return str(path)
 
 
-def _model(store: "CellStore", version: str | None) -> "Calibrator | None":
+def _model(registry: "ModelRegistry", version: str | None) -> "Calibrator | None":
     from mbct.calibrators.persistence import loads
-    from mbct.store.model_registry import ModelRegistry
 
-    return None if version is None else loads(ModelRegistry(store).read(version), version)
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.exists() and path.read_bytes() == content
+    return None if version is None else loads(registry.read(version), version)
 
 
 def _known_keys(content: Mapping[str, Any], known: list[str], where: str) -> None:

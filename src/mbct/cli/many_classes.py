@@ -86,10 +86,12 @@ def evaluate_classes(table: Any, roles: Roles, classes: list[str], calibrator: A
     return results
 
 
-def show_classes(results: "dict[str, Evaluation]", number: Any) -> None:
+def show_classes(results: "dict[str, Evaluation]") -> None:
     """Tables of each class against the rest."""
+    from mbct.evaluation.metrics.results import Table
+
+    names = ["segment", "count", "label_rate", "mean_prediction", "pcoc", "log_loss", "auc", "ece", "mvce"]
     for when, each in results.items():
         click.echo(f"\n{when}, by class")
-        names = ["segment", "count", "label_rate", "mean_prediction", "pcoc", "log_loss", "auc", "ece", "mvce"]
-        columns = [[v if isinstance(v, str) else number(v) for v in each.segments[name][1:]] for name in names]
-        print_table(["class", *names[1:]], list(zip(*columns, strict=True)), left=["class"])
+        shown = Table(tuple((name, each.segments[name][1:]) for name in names))
+        print_table(["class", *names[1:]], shown.texts(), left=["class"])

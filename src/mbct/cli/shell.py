@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from mbct.files import write_atomically
-from mbct.text import escape_control
+from mbct.text import escape_control, table_lines
 
 
 class Command(click.Command):
@@ -140,13 +140,7 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, left: Se
     """A table that fits the terminal; in a pipe, plain columns. Columns are set to the right unless in ``left``."""
     rows = [[escape_control(text) for text in row] for row in rows]
     if not sys.stdout.isatty():
-        widths = [max(len(name), *(len(row[i]) for row in rows), 0) for i, name in enumerate(names)]
-        for row in (names, *rows):
-            cells = (
-                text.ljust(w) if name in left else text.rjust(w)
-                for text, w, name in zip(row, widths, names, strict=True)
-            )
-            click.echo("  ".join(cells).rstrip())
+        click.echo("\n".join(table_lines(names, rows, left)))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

@@ -6,6 +6,7 @@ from typing import Any
 from mbct.data.checks import leaps
 from mbct.evaluation.metrics.results import Table
 from mbct.notebook import html_table
+from mbct.text import table_lines
 
 CLEAR = 2.0
 """Standard errors by which a method must beat another one to be preferred."""
@@ -133,13 +134,11 @@ class Comparison:
         return Table(tuple(columns)).to_pandas().set_index("name")
 
     def __str__(self) -> str:
-        lines = [self._row(m) for m in self.methods]
-        widths = [max(map(len, column)) for column in zip(_HEADER, *lines, strict=True)]
-        texts = ["  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in lines]
-        header = "  ".join(text.ljust(w) for text, w in zip(_HEADER, widths, strict=True)).rstrip()
-        parts = [self._title(), header, "-" * len(header), *texts]
-        parts += [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
-        return "\n".join([*parts, "", self.recommendation])
+        header, *lines = table_lines(_HEADER, [self._row(m) for m in self.methods], left=_HEADER)
+        return "\n".join([self._title(), header, "-" * len(header), *lines, *self._failures(), "", self.recommendation])
+
+    def _failures(self) -> list[str]:
+        return [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
 
     def _title(self) -> str:
         within = f", whole blocks of {self.blocks} held out" if self.blocks else ""
@@ -152,5 +151,5 @@ class Comparison:
         return m.name, f"{m.log_loss:.5f}", difference, *scores, f"{m.fit_seconds:.2f}"
 
     def _repr_html_(self) -> str:
-        notes = [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
-        return html_table(self._title(), _HEADER, map(self._row, self.methods), *notes, self.recommendation)
+        rows = map(self._row, self.methods)
+        return html_table(self._title(), _HEADER, rows, *self._failures(), self.recommendation)

@@ -15,7 +15,7 @@ from mbct.errors import DataError, ParameterError
 from mbct.evaluation.diagnostics.decision_curve import compute_decision_curve
 from mbct.evaluation.diagnostics.field_bias import compute_field_bias, worst_segments
 from mbct.evaluation.diagnostics.reliability import compute_panels, compute_reliability, total_p_values, wilson_interval
-from mbct.evaluation.diagnostics.subgroups import bins_of_equal_mass, compute_subgroups
+from mbct.evaluation.diagnostics.subgroups import bins_of_equal_weight, compute_subgroups
 from mbct.evaluation.diagnostics.tree_outline import first_grown, outline_tree, replay_growth
 from mbct.evaluation.diagnostics.views import compute_bins_curves, view_errors
 from mbct.evaluation.metrics.rows import read_rows, read_segments
@@ -155,9 +155,9 @@ def test_subgroups_of_a_pure_bin_are_right_and_of_a_mixed_one_are_not() -> None:
     assert pure.ratio.shape == (1, 4)
 
 
-def test_bins_of_equal_mass_keep_equal_values_together() -> None:
+def test_bins_of_equal_weight_keep_equal_values_together() -> None:
     value = np.repeat([1.0, 1.2, 1.4, 1.6], [10, 5, 5, 20])
-    bins = bins_of_equal_mass(value, np.ones(40), 3)
+    bins = bins_of_equal_weight(value, np.ones(40), 3)
     assert len(np.unique(bins)) <= 3
     assert all(len(np.unique(bins[value == v])) == 1 for v in np.unique(value))
     assert (np.diff(bins) >= 0).all()

@@ -11,7 +11,7 @@ from mbct.evaluation.diagnostics.reliability import effective_share, total_p_val
 from mbct.evaluation.metrics.evaluation import OTHER
 from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows, read_segments
 from mbct.stats.divisions import Bins
-from mbct.stats.partition_error import field_error, prediction_ratio, relative_field_error
+from mbct.stats.partition_error import field_error, prediction_ratio
 from mbct.stats.testing import CORRECTIONS, holm
 from mbct.validation import FloatArray
 
@@ -49,11 +49,10 @@ class SegmentBias:
 
 @dataclass(frozen=True)
 class FieldBias:
-    """One field: its errors over all values, and its segments by rising PCOC."""
+    """One field: its error over all values, and its segments by rising PCOC."""
 
     field: str
     error: float
-    relative_error: float
     n_values: int
     segments: tuple[SegmentBias, ...]
 
@@ -109,9 +108,7 @@ def field_bias_of_rows(
         whole = rows.values(i, len(field))
         segments = segments_of(field.name, labels, each, corrected[i])
         ordered = tuple(sorted(segments, key=lambda segment: (segment.ratio, segment.segment)))
-        n_values = int(np.sum(whole.count > 0))
-        relative = relative_field_error(whole).all_values
-        found.append(FieldBias(field.name, field_error(whole), relative, n_values, ordered))
+        found.append(FieldBias(field.name, field_error(whole), int(np.sum(whole.count > 0)), ordered))
     return tuple(sorted(found, key=lambda each: (-each.error, each.field)))
 
 

@@ -72,10 +72,10 @@ def compute_subgroups(
     return SubgroupRatios(name, np.asarray(ratios), np.asarray(counts))
 
 
-def bins_of_equal_mass(value: FloatArray, weight: FloatArray, n_bins: int) -> npt.NDArray[np.int64]:
+def bins_of_equal_weight(value: FloatArray, weight: FloatArray, n_bins: int) -> npt.NDArray[np.int64]:
     """Number of each row's bin when rows are cut by ``value`` into about equal masses; equal values stay together.
 
-    >>> bins_of_equal_mass(np.array([3.0, 1.0, 1.0, 2.0]), np.ones(4), 2).tolist()
+    >>> bins_of_equal_weight(np.array([3.0, 1.0, 1.0, 2.0]), np.ones(4), 2).tolist()
     [1, 0, 0, 1]
     """
     position = np.unique(value, return_inverse=True)[1]
@@ -116,7 +116,7 @@ def compare_with_histogram(
     order = rank_by(codes, rows.before)
     binned = histogram.calibrate(rows.before)
     columns = (
-        (name, rows.after, bins_of_equal_mass(rows.move, rows.weight, n_bins)),
+        (name, rows.after, bins_of_equal_weight(rows.move, rows.weight, n_bins)),
         (
             "histogram binning",
             binned,

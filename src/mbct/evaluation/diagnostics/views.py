@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import ParameterError
+from mbct.evaluation.diagnostics.subgroups import bins_of_equal_weight
 from mbct.evaluation.metrics.multi_view import DEFAULT_BINS, closed_form_of_rows
 from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows
 from mbct.stats.divisions import uniform_mass
@@ -80,7 +81,7 @@ def view_errors(rows: Rows, fields: Sequence[Segmentation]) -> tuple[ViewError, 
     chance = rows.y_prob * (1.0 - rows.y_prob)
     noise = closed_form_mvce(rows.weight.sum(), 0.0, np.sum(rows.weight * chance), size, 1.0)
     bins = uniform_mass(rows.atoms, DEFAULT_BINS)
-    by_mass = _mass_bins(rows, DEFAULT_BINS)
+    by_mass = bins_of_equal_weight(rows.y_prob, rows.weight, DEFAULT_BINS)
     found = [
         ViewError("shuffled", "shuffle", closed_form_of_rows(rows, DEFAULT_BINS, 1.0), float(noise)),
         ViewError(
@@ -99,12 +100,3 @@ def view_errors(rows: Rows, fields: Sequence[Segmentation]) -> tuple[ViewError, 
 def _by_chance(rows: Rows, codes: npt.NDArray[np.int64], n_groups: int) -> float:
     variance = np.bincount(codes, rows.weight**2 * rows.y_prob * (1.0 - rows.y_prob), n_groups)
     return float(_FOLDED * np.sqrt(variance).sum() / rows.weight.sum())
-
-
-def _mass_bins(rows: Rows, n_bins: int) -> npt.NDArray[np.int64]:
-    """Bins of equal mass by prediction, each row wholly in one."""
-    order = np.argsort(rows.y_prob, kind="stable")
-    share = np.cumsum(rows.weight[order]) / rows.weight.sum()
-    codes = np.empty(len(rows), dtype=np.int64)
-    codes[order] = np.minimum((share * n_bins).astype(np.int64), n_bins - 1)
-    return codes

@@ -1,14 +1,15 @@
 """Errors over bins of the sorted predictions (ECE, MCE, ECE_sweep, debiased ECE) and of one bin (PCE, PUD, BFGPCE)."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
 
-from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
+from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, Resampling, prepare
 from mbct.evaluation.metrics.results import BinnedEstimate, Estimate
 from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, check_norm
-from mbct.stats.divisions import equal_width, uniform_mass
+from mbct.stats.divisions import Bins, equal_width, uniform_mass
 from mbct.stats.expected_error import ece_of_atoms, ece_of_bins, sweep_bins
 from mbct.stats.partition_error import (
     debiased_error,
@@ -57,14 +58,17 @@ def ece(
     >>> float(ece([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2))
     0.2
     """
-    bins, p = check_count("n_bins", n_bins), check_norm(norm)
-    divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
-
-    def statistic(rows: Rows) -> float:
-        return ece_of_bins(divide(rows.atoms, bins), p)
-
+    p = check_norm(norm)
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+    return _over_bins(rows, how, lambda bins: ece_of_bins(bins, p), n_bins, strategy)
+
+
+def _over_bins(
+    rows: Rows, how: Resampling, error: Callable[[Bins], float], n_bins: int, strategy: str
+) -> BinnedEstimate:
+    number = check_count("n_bins", n_bins)
+    divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
+    return how.estimate(rows, lambda rows: error(divide(rows.atoms, number)), BinnedEstimate, n_bins=number)
 
 
 def mce(
@@ -106,12 +110,11 @@ def ece_sweep(
         A float with ``interval``, ``p_value`` and ``n_bins``, the number of bins found.
     """
     p = check_norm(norm)
-
-    def statistic(rows: Rows) -> float:
-        return ece_of_atoms(rows.atoms, sweep_bins(rows.atoms), p)
-
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, statistic, BinnedEstimate, n_bins=sweep_bins(rows.atoms))
+    n_bins = sweep_bins(rows.atoms)
+    return how.estimate(
+        rows, lambda rows: ece_of_atoms(rows.atoms, sweep_bins(rows.atoms), p), BinnedEstimate, n_bins=n_bins
+    )
 
 
 def debiased_ece(
@@ -130,14 +133,8 @@ def debiased_ece(
     y_true, y_prob, n_bins, strategy, sample_weight, **resampling
         As in :func:`ece`.
     """
-    bins = check_count("n_bins", n_bins)
-    divide = STRATEGIES[check_choice("strategy", strategy, tuple(STRATEGIES))]
-
-    def statistic(rows: Rows) -> float:
-        return debiased_error(divide(rows.atoms, bins))
-
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, statistic, BinnedEstimate, n_bins=bins)
+    return _over_bins(rows, how, debiased_error, n_bins, strategy)
 
 
 def pce(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[NullOptions]) -> Estimate:
@@ -149,11 +146,7 @@ def pce(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
         Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-
-    def statistic(rows: Rows) -> float:
-        return float(partition_error(rows.whole)[0])
-
-    return how.estimate(rows, statistic, Estimate)
+    return how.estimate(rows, lambda rows: float(partition_error(rows.whole)[0]), Estimate)
 
 
 def pud(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
@@ -167,7 +160,7 @@ def pud(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
         Rows, and keywords of the interval, see :mod:`mbct.metrics`.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, _ratio, Estimate)
+    return how.estimate(rows, lambda rows: float(prediction_ratio(rows.whole)[0]), Estimate)
 
 
 def bfgpce(
@@ -201,7 +194,3 @@ def bfgpce(
         return finer_partition_error(view, parts)
 
     return how.estimate(rows, statistic, BinnedEstimate, n_bins=parts)
-
-
-def _ratio(rows: Rows) -> float:
-    return float(prediction_ratio(rows.whole)[0])

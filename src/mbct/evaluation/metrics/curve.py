@@ -9,7 +9,7 @@ from mbct.calibrators.folds import row_keys, stratified_folds
 from mbct.calibrators.registry import make
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import ParameterError
-from mbct.evaluation.metrics.calibration_curve import curve_distances, net_benefits
+from mbct.evaluation.metrics.calibration_curve import net_benefits
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate
 from mbct.evaluation.metrics.rows import Rows, check_count
@@ -26,9 +26,8 @@ class CurveEstimate(Estimate):
     e90: float = 0.0
     """Its 90th percentile."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"E50 {self.e50:.3g}, E90 {self.e90:.3g}", *super().notes()]
+    def _details(self) -> str:
+        return f"E50 {self.e50:.3g}, E90 {self.e90:.3g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,9 +37,8 @@ class CriticEstimate(Estimate):
     standard_error: float = 0.0
     """Of the mean gain, from single rows."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"± {self.standard_error:.2g} (standard error)", *super().notes()]
+    def _details(self) -> str:
+        return f"± {self.standard_error:.2g} (standard error)"
 
 
 def ici(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> CurveEstimate:
@@ -61,8 +59,9 @@ def ici(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     value, e50, e90 = rows.curve_distances
-    statistic = lambda rows: curve_distances(rows.atoms)[0]  # noqa: E731
-    return how.estimate(rows, statistic, CurveEstimate, value=value, highest=1.0, e50=e50, e90=e90)
+    return how.estimate(
+        rows, lambda rows: rows.curve_distances[0], CurveEstimate, value=value, highest=1.0, e50=e50, e90=e90
+    )
 
 
 def net_benefit_at_rate(rows: Rows) -> float:
@@ -103,12 +102,9 @@ def net_benefit(
     if threshold is not None and not 0.0 < threshold < 1.0:
         raise ParameterError(f"threshold must lie between 0 and 1, got {threshold!r}")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    if threshold is None:
-        return how.estimate(rows, net_benefit_at_rate, Estimate, lowest=-np.inf, highest=1.0)
     at = np.array([threshold])
-    return how.estimate(
-        rows, lambda rows: float(net_benefits(rows.atoms, at)[0]), Estimate, lowest=-np.inf, highest=1.0
-    )
+    statistic = net_benefit_at_rate if threshold is None else lambda rows: float(net_benefits(rows.atoms, at)[0])
+    return how.estimate(rows, statistic, Estimate, lowest=-np.inf, highest=1.0)
 
 
 def variational_error(

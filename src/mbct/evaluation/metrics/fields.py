@@ -107,9 +107,8 @@ class MultiFieldEstimate(Estimate):
     by_field: tuple[tuple[str, float], ...] = ()
     """Name and error of each field."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [", ".join(f"{name} {value:.5g}" for name, value in self.by_field), *super().notes()]
+    def _details(self) -> str:
+        return ", ".join(f"{name} {value:.5g}" for name, value in self.by_field)
 
 
 def multi_field(

@@ -52,9 +52,8 @@ class MulticalibrationEstimate(Estimate):
         """The segment that decided."""
         return self.segments[0]
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.scaled:.3g} σ in {self.worst.segment} of {len(self.segments)} segments", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.scaled:.3g} σ in {self.worst.segment} of {len(self.segments)} segments"
 
 
 def multicalibration_error(

@@ -7,6 +7,7 @@ from typing import Any, Self
 from mbct.errors import DataError, MissingDependencyError
 from mbct.notebook import html_table
 from mbct.stats.expected_error import in_sigmas
+from mbct.text import table_lines
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,14 @@ class Table:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Columns as plain lists; infinity and not-a-number become None, so that it is valid JSON."""
-        return {name: [value if _is_plain(value) else None for value in values] for name, values in self.columns}
+        return {
+            name: [None if isinstance(value, float) and not math.isfinite(value) else value for value in values]
+            for name, values in self.columns
+        }
+
+    def texts(self) -> list[tuple[str, ...]]:
+        """The rows as texts."""
+        return list(zip(*(map(cell_text, values) for _, values in self.columns), strict=True))
 
     def to_pandas(self) -> Any:
         """A pandas data frame."""
@@ -43,32 +51,20 @@ class Table:
         return pd.DataFrame(dict(self.columns))
 
     def _repr_html_(self) -> str:
-        rows = zip(*(map(_text, values) for _, values in self.columns), strict=True)
-        return html_table("", self.names, rows)
+        return html_table("", self.names, self.texts())
 
     def __str__(self) -> str:
-        cells = [[name, *map(_text, values)] for name, values in self.columns]
-        widths = [max(map(len, column)) for column in cells]
-        left = [all(isinstance(value, str) for value in values) for _, values in self.columns]
-        lines = [
-            "  ".join(
-                text.ljust(w) if to_left else text.rjust(w) for text, w, to_left in zip(row, widths, left, strict=True)
-            )
-            for row in zip(*cells, strict=True)
-        ]
-        return "\n".join(line.rstrip() for line in lines)
+        left = [name for name, values in self.columns if all(isinstance(value, str) for value in values)]
+        return "\n".join(table_lines(self.names, self.texts(), left))
 
 
-def _is_plain(value: Any) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
+def cell_text(value: Any) -> str:
+    """A value of a table as text: five digits, a dash where there is none.
 
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _text(value: Any) -> str:
-    if _is_nan(value):
+    >>> cell_text(0.123456), cell_text(1234.0), cell_text(None), cell_text("a")
+    ('0.12346', '1,234', '–', 'a')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() and abs(value) >= 10 else f"{value:.5g}"
@@ -121,10 +117,13 @@ class Estimate(float):
 
     def notes(self) -> list[str]:
         """Everything beside the value, in words."""
-        texts = [str(self.interval)] if self.interval is not None else []
-        if self.p_value is not None:
-            texts.append(f"p = {self.p_value:.3g} if {self.null}")
-        return texts
+        interval = "" if self.interval is None else str(self.interval)
+        chance = "" if self.p_value is None else f"p = {self.p_value:.3g} if {self.null}"
+        return [text for text in (self._details(), interval, chance) if text]
+
+    def _details(self) -> str:
+        """What this kind of value has beside it, in words."""
+        return ""
 
     def __str__(self) -> str:
         texts = "; ".join(self.notes())
@@ -141,9 +140,8 @@ class BinnedEstimate(Estimate):
     n_bins: int = 0
     """How many there were."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.n_bins} bins", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.n_bins} bins"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,15 +159,12 @@ class MultiViewEstimate(Estimate):
     n_bins: int | None = None
     """Bins in each view; None where views differ."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"± {self.standard_error:.2g} over {self._views()}", *super().notes()]
-
-    def _views(self) -> str:
-        if self.method == "closed-form":
-            return f"all shuffles, {self.n_bins} bins, closed form"
+    def _details(self) -> str:
         bins = "" if self.n_bins is None else f" of {self.n_bins} bins"
-        return f"{self.n_views} {self.views} view{'' if self.n_views == 1 else 's'}{bins}"
+        views = f"{self.n_views} {self.views} view{'' if self.n_views == 1 else 's'}{bins}"
+        if self.method == "closed-form":
+            views = f"all shuffles, {self.n_bins} bins, closed form"
+        return f"± {self.standard_error:.2g} over {views}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,13 +178,11 @@ class ScoreEstimate(Estimate):
     uncertainty: float = 0.0
     """Score of always predicting the label rate."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        parts = (
+    def _details(self) -> str:
+        return (
             f"miscalibration {self.miscalibration:.5g} − discrimination {self.discrimination:.5g} "
             f"+ uncertainty {self.uncertainty:.5g}"
         )
-        return [parts, *super().notes()]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -204,9 +197,8 @@ class ScaledEstimate(Estimate):
         """Value / σ: around 1.6 by chance alone, 2.5 once in twenty times."""
         return in_sigmas(self.value, self.sigma)
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.scaled:.3g} σ", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.scaled:.3g} σ"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,9 +210,8 @@ class RelativeEstimate(Estimate):
     unseen_share: float = 0.0
     """Share of the rows whose value has no positive."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.all_values:.6g} with the {self.unseen_share:.2%} of rows without a positive", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.all_values:.6g} with the {self.unseen_share:.2%} of rows without a positive"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -232,6 +223,5 @@ class BlockEstimate(Estimate):
     left_out: int = 0
     """Blocks left out for want of a positive."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.n_blocks} blocks, {self.left_out} left out without a positive", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.n_blocks} blocks, {self.left_out} left out without a positive"

@@ -98,9 +98,8 @@ class GroupedEstimate(Estimate):
     used_share: float = 0.0
     """Share of the rows that belong to them."""
 
-    def notes(self) -> list[str]:
-        """Everything beside the value, in words."""
-        return [f"{self.n_groups} groups with both classes, {self.used_share:.1%} of rows", *super().notes()]
+    def _details(self) -> str:
+        return f"{self.n_groups} groups with both classes, {self.used_share:.1%} of rows"
 
 
 def grouped_auc(
