@@ -144,17 +144,17 @@ class Fitted:
         return {**found, "corrections": [vars(each) for each in self.corrections]}
 
     def __str__(self) -> str:
-        certificate = getattr(self.calibrator, "certificate_", None)
-        certified = [] if certificate is None else [f"certified {line}" for line in certificate.lines()]
-        lines = (self._rows(), self._gain(), self._columns(), self._largest(), *certified)
-        return "\n".join(line for line in lines if line)
-
-    def _rows(self) -> str:
         period = "" if self.period is None else f" from {self.period[0]} to {self.period[1]}"
-        return (
+        rows = (
             f"{self.rows:,} rows{period}, label rate {self.label_rate:.5g}, mean prediction "
             f"{self.mean_prediction:.5g} before and {self.mean_calibrated:.5g} after"
         )
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in feature_shares(self.calibrator)[:_MOST_COLUMNS])
+        columns = f"columns that mattered: {shares}" if shares else ""
+        largest = f"largest corrections: {'; '.join(map(str, self.corrections))}" if self.corrections else ""
+        certificate = getattr(self.calibrator, "certificate_", None)
+        certified = [] if certificate is None else [f"certified {line}" for line in certificate.lines()]
+        return "\n".join(line for line in (rows, self._gain(), columns, largest, *certified) if line)
 
     def _gain(self) -> str:
         from mbct.calibrators.suspicions import FEWEST
@@ -174,15 +174,6 @@ class Fitted:
         moved = "falls" if self.gain >= 0 else "rises"
         low, high = abs(self.gain) - error, abs(self.gain) + error
         return f"held-out log loss {moved} by {abs(self.gain):.3g} (95 % interval {low:.3g} to {high:.3g}); {size}"
-
-    def _columns(self) -> str:
-        shares = feature_shares(self.calibrator)
-        if not shares:
-            return ""
-        return "columns that mattered: " + ", ".join(f"{name} {share:.0%}" for name, share in shares[:_MOST_COLUMNS])
-
-    def _largest(self) -> str:
-        return "largest corrections: " + "; ".join(map(str, self.corrections)) if self.corrections else ""
 
 
 _MOST_COLUMNS = 8

@@ -53,10 +53,8 @@ class TreeDisplay:
             A fitted calibrator, or its ensemble.
         tree : int, default=0
             Number of the tree, from 0.
-        max_leaves : int or None, default=10
-            Leaves that are drawn, those with the largest steps; None draws all.
-        max_depth : int or None, default=None
-            Splits down to which nodes are drawn; None draws all.
+        max_leaves, max_depth : int or None, default=10 and None
+            Which nodes are drawn, see :class:`TreeDisplay`.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a new figure.
         """

@@ -214,13 +214,14 @@ def evaluate(
     check_choice("correction", correction, tuple(CORRECTIONS))
     fields = () if by is None else read_segments(by)
     rows, how = prepare(y_true, y_prob, sample_weight, options, tuple(field.codes for field in fields))
-    named = _named_parts(rows, fields, max_values)
+    named = _parts(rows, fields, max_values)
+    parts = [rows, *(rows.take(mask) for _, _, mask in named[1:])]
     columns: list[tuple[str, tuple[Any, ...]]] = [
         ("field", tuple(field for field, _, _ in named)),
         ("segment", tuple(label for _, label, _ in named)),
-        ("count", tuple(float(part.weight.sum()) for _, _, part in named)),
-        *((name, tuple((METRICS | ON_REQUEST)[name](part) for _, _, part in named)) for name in chosen),
-        ("p_value", _p_values([part for _, _, part in named], correction)),
+        ("count", tuple(float(part.weight.sum()) for part in parts)),
+        *((name, tuple((METRICS | ON_REQUEST)[name](part) for part in parts)) for name in chosen),
+        ("p_value", _p_values(parts, correction)),
     ]
     tested = f"{correction} correction over {len(named) - 1} segments" if len(named) > 1 else "one test"
     notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
@@ -238,12 +239,16 @@ def evaluate(
     return Evaluation(Table(tuple(columns)), _field_table(rows, fields), worst.value, tuple(notes), intervals)
 
 
-def _named_parts(rows: Rows, fields: tuple[Segmentation, ...], max_values: int) -> list[tuple[str, str, Rows]]:
-    """Field, segment and rows: all of them first, then each segment."""
-    named = [("", ALL_ROWS, rows)]
-    for i, field in enumerate(fields):
-        named += [(field.name, label, rows.take(mask)) for label, mask in _largest(rows, i, field, max_values)]
-    return named
+def _parts(rows: Rows, fields: tuple[Segmentation, ...], most: int) -> list[tuple[str, str, npt.NDArray[np.bool_]]]:
+    """Field, segment and which rows: all of them, then the ``most`` largest values of each field, and its rest."""
+    parts = [("", ALL_ROWS, np.ones(len(rows), dtype=np.bool_))]
+    for codes, field in zip(rows.groups, fields, strict=True):
+        weight = np.bincount(codes, rows.weight, len(field))
+        largest = np.sort(np.argsort(-weight, kind="stable")[:most])
+        parts += [(field.name, field.labels[code], codes == code) for code in largest if weight[code] > 0]
+        rest = ~np.isin(codes, largest)
+        parts += [(field.name, OTHER, rest)] if rest.any() else []
+    return parts
 
 
 def _intervals(
@@ -256,11 +261,8 @@ def _intervals(
 ) -> Table:
     """Ends of the interval of every metric in every part, from resamples that all of them share."""
     ordered = rows.in_one_order()
-    masks = [np.ones(len(ordered), dtype=np.bool_)]
-    for i, field in enumerate(fields):
-        masks += [mask for _, mask in _largest(ordered, i, field, max_values)]
     plain = replace(ordered, groups=())
-    parts = [(plain.take(mask), np.flatnonzero(mask)) for mask in masks]
+    parts = [(plain.take(mask), np.flatnonzero(mask)) for _, _, mask in _parts(ordered, fields, max_values)]
 
     def measure(weight: FloatArray) -> FloatArray:
         found = np.full((len(chosen), len(parts)), np.nan)
@@ -289,16 +291,6 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
     if isinstance(metrics, str) or not set(metrics) <= set(known):
         raise ParameterError(f"metrics must be a list of names among {', '.join(known)}; got {metrics!r}")
     return list(metrics)
-
-
-def _largest(rows: Rows, field: int, values: Segmentation, most: int) -> list[tuple[str, npt.NDArray[np.bool_]]]:
-    """Name and mask of the ``most`` largest values in the order of their names, and of the rest together."""
-    codes = rows.groups[field]
-    weight = np.bincount(codes, rows.weight, len(values))
-    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
-    shown = [(values.labels[code], codes == code) for code in largest if weight[code] > 0]
-    rest = ~np.isin(codes, largest)
-    return [*shown, (OTHER, rest)] if rest.any() else shown
 
 
 def _p_values(parts: list[Rows], correction: str) -> tuple[float, ...]:

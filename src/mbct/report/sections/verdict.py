@@ -64,7 +64,9 @@ def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Bia
         if worse:
             how = "more biased overall" if BIAS in worse else "less calibrated"
             shown = {"PCOC": estimates.get("pcoc"), "ECE": estimates["ece"]}
-            figures = ", ".join(f"{title} {_pair(found)}" for title, found in shown.items() if found is not None)
+            figures = ", ".join(
+                f"{title} {change(v.before, v.after, 3)}" for title, v in shown.items() if v is not None
+            )
             return Verdict("mixed", f"Mixed: log loss falls by {size}, but predictions are {how} ({figures}).")
         return Verdict("better", f"Calibration helps: log loss falls by {size}{segments}.")
     if low > 0:
@@ -77,10 +79,6 @@ def _suspicion(scored: Scored, auc: PairedEstimate) -> str:
     named = f"Suspected leak: {'; '.join(map(str, scored.leaks))}."
     asked = named if scored.leaks else "Was a column recorded after the outcome?"
     return f"Suspiciously good: AUC goes from {number(auc.before, 3)} to {number(auc.after, 3)}. {asked}"
-
-
-def _pair(found: PairedEstimate) -> str:
-    return change(found.before, found.after, 3)
 
 
 def _segments(biased: Biased) -> str:
@@ -152,22 +150,13 @@ def render(
             continue
         _, title, better, meaning = next(each for each in metrics.SHOWN if each[0] == name)
         found = estimates[name]
-        tiles.append(
-            _tile(
-                title, meaning, change(found.before, found.after, digits), metrics.mark(found, better) + _moved(found)
-            )
-        )
+        below = f"{metrics.mark(found, better)}<small>{text(_moved(found))}</small>"
+        tiles.append(_tile(title, meaning, change(found.before, found.after, digits), below))
     if biased.total:
         state = "better" if biased.after < biased.before else "worse" if biased.after > biased.before else "unchanged"
         meaning = "values of columns whose predictions are significantly too high or too low"
-        tiles.append(
-            _tile(
-                "biased segments",
-                meaning,
-                f"{biased.before} → {biased.after}",
-                f"{metrics.badge(state)}<small>of {biased.total}</small>",
-            )
-        )
+        below = f"{metrics.badge(state)}<small>of {biased.total}</small>"
+        tiles.append(_tile("biased segments", meaning, f"{biased.before} → {biased.after}", below))
     listed = "".join(f"<li>{text(each)}</li>" for each in plain)
     return (
         f'<p class="verdict {verdict.outcome}">{text(verdict.sentence)}</p><ul class="plain">{listed}</ul>'
@@ -183,6 +172,5 @@ def _tile(title: str, meaning: str, value: str, below: str) -> str:
 
 
 def _moved(found: PairedEstimate) -> str:
-    low, high = found.change_interval
-    moved = f"change {' to '.join(same_decimals((low, high), 2))}" if np.isfinite(low) else "unknown here"
-    return f"<small>{text(moved)}</small>"
+    known = np.isfinite(found.change_interval[0])
+    return f"change {' to '.join(same_decimals(found.change_interval, 2))}" if known else "unknown here"
