@@ -12,6 +12,7 @@ from mbct.cli.options import (
     load_calibrator,
     model_argument,
     names_option,
+    needed_columns,
     output_option,
 )
 from mbct.cli.shell import command, note, print_json, print_table, write_output
@@ -63,8 +64,7 @@ def certify(
     with labelled_data(rows, score=calibrator.score_column_) as (opened, roles):
         if roles.weight is not None:
             raise ParameterError(f"--weight {roles.weight}: a certificate counts every row once; leave it out")
-        wanted = {*roles.columns, *by, *calibrator.feature_names_in_}
-        table = opened.table([name for name in opened.names if name in wanted])
+        table = opened.table(needed_columns(opened, roles, calibrator, by))
     from mbct.evaluation.certify import certify as certify_model
 
     certificate = certify_model(

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes, with_classes
-from mbct.cli.options import RowOptions, gates_option, in_blocks, labelled, labelled_data, load_calibrator, names_option
+from mbct.cli.options import (
+    RowOptions,
+    gates_option,
+    in_blocks,
+    labelled,
+    labelled_data,
+    load_calibrator,
+    names_option,
+    needed_columns,
+)
 from mbct.cli.roles import Roles
 from mbct.cli.shell import command, note, print_json, print_table
-from mbct.cli.sources import Data
 from mbct.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -118,17 +126,16 @@ def evaluate(
     score = None if calibrator is None else calibrator.score_column_
     with labelled_data(rows, score=score, many_classes=True) as (opened, roles):
         opened.require(by)
+        used = needed_columns(opened, roles, calibrator, by)
         if roles.scores:
             if by or intervals:
                 raise ParameterError("--by and --intervals are for two classes: leave them out")
             named = None if calibrator is None else calibrator.classes_.tolist()
             classes = named or classes_of(opened, roles, rows.score)
-            used = _needed(opened, roles, calibrator, by)
-            results = evaluate_classes(
-                with_classes(opened, roles.label, calibrator).table(used), roles, classes, calibrator
-            )
+            table = with_classes(opened, roles.label, calibrator).table(used)
+            results = evaluate_classes(table, roles, classes, calibrator)
         else:
-            table = opened.table(_needed(opened, roles, calibrator, by))
+            table = opened.table(used)
             results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
@@ -142,12 +149,6 @@ def evaluate(
             show_classes(results)
     if any(result.failed for result in checked):
         ctx.exit(1)
-
-
-def _needed(data: Data, roles: Roles, calibrator: Any, by: Sequence[str]) -> list[str]:
-    """Columns that are looked at; one that the model wants and the data lacks is named by the model itself."""
-    wanted = {*roles.columns, *by, *(() if calibrator is None else calibrator.feature_names_in_)}
-    return [name for name in data.names if name in wanted]
 
 
 def evaluate_table(

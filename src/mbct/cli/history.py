@@ -36,10 +36,10 @@ def _row(event: dict[str, Any]) -> tuple[str, str, str, str, str]:
     when = event["at"][:16].replace("T", " ")
     model = (event.get("in_service") or "none")[:12]
     if event["kind"] == "loop":
-        told = [alarm["text"] for alarm in event["alarms"]] or ["no alarm"]
+        remarks = [alarm["text"] for alarm in event["alarms"]] or ["no alarm"]
         if event.get("error"):
-            told.insert(0, event["error"])
-        return when, f"loop of {event['day']}", model, "", "; ".join(told)
+            remarks.insert(0, event["error"])
+        return when, f"loop of {event['day']}", model, "", "; ".join(remarks)
     compared = event.get("comparison")
     gain = "" if compared is None else f"{compared['gain']:+.2g} ± {compared['error']:.1g}"
     return when, event["decision"], model, gain, event.get("reason") or ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import RowOptions, labelled, labelled_data, load_calibrator, time_option
+from mbct.cli.options import RowOptions, labelled, labelled_data, load_calibrator, needed_columns, time_option
 from mbct.cli.roles import Roles
 from mbct.cli.shell import answer, command, note
 from mbct.cli.sources import Data
@@ -108,9 +108,7 @@ def rows_by_day(
     time = roles.time
     if day is None and time is None:
         raise DataError("no column says when rows happened: name it with --time, or the day of all with --day")
-    model_columns = () if calibrator is None else calibrator.feature_names_in_
-    wanted = {*roles.columns, *model_columns, *([by] if by else [])}
-    table = opened.table([name for name in opened.names if name in wanted])
+    table = opened.table(needed_columns(opened, roles, calibrator, [by] if by else []))
     columns = read_columns(table)
     label = np.asarray(columns.numpy(roles.label), dtype=np.float64)
     y_prob = columns.numpy(roles.score) if calibrator is None else calibrator.calibrate(table)

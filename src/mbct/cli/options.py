@@ -243,6 +243,12 @@ def load_calibrator(path: str, *, many_classes: bool = False) -> "Calibrator":
     return calibrator
 
 
+def needed_columns(data: Data, roles: Roles, calibrator: "Calibrator | None", by: Sequence[str]) -> list[str]:
+    """Columns that are looked at; one that the model needs and the data lacks is named by the model itself."""
+    wanted = {*roles.columns, *by, *(() if calibrator is None else calibrator.feature_names_in_)}
+    return [name for name in data.names if name in wanted]
+
+
 def check_settings(method: str, settings: Mapping[str, Any], known: Iterable[str]) -> None:
     """Raise where ``--set`` names what the method does not have."""
     names = sorted(known)

@@ -60,7 +60,7 @@ class Alarm:
         )
         return (
             f"{where} {self.direction}: {self.ratio:.3f} times the predicted positives in {self.outcomes:,} outcomes "
-            f"since {_moment(self.changed_at)}"
+            f"since {_as_datetime(self.changed_at)}"
         )
 
 
@@ -227,5 +227,5 @@ class CalibrationMonitor:
         return "segment", names[position] if position < len(names) else OTHER
 
 
-def _moment(seconds: float) -> str:
+def _as_datetime(seconds: float) -> str:
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(sep=" ", timespec="minutes")[:16]

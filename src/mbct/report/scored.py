@@ -1,7 +1,7 @@
 """The rows a report is about: checked, calibrated, cut into segments; and what had to be left out."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,15 +99,16 @@ def score_rows(
     name = calibrator.score_column_ if score_column is None else column_name(score_column)
     kept, exclusions = _usable(columns, labels, [name], sample_weight)
     calibrator.encode_labels(labels[kept], label_name)
-    columns, weight = columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept)
+    columns, weight = columns.take(np.flatnonzero(kept)), _kept(sample_weight, kept)
     other = None if score_column is None else as_probabilities(columns.numpy(name), f"score {name!r}")
     rows = calibrated_rows(calibrator, dict(columns.by_name), labels[kept], sample_weight=weight, y_prob=other)
     if name != rows.score:  # the column that stood in for the score is no segment
         rows = replace(rows, columns=rows.columns.without(name))
-    fields, left_out = _fields(_segment_columns(rows, calibrator, by))
+    features = _features(rows.columns, calibrator, [rows.score])
+    fields, left_out = _fields(_segment_columns(rows.columns, features, [rows.score], by))
     codes = tuple(field.codes for field in fields)
     before, after = (Rows(p, rows.y_true, rows.weight, codes) for p in (rows.before, rows.after))
-    leaks = find_leaks(_features(rows, calibrator), rows.y_true, y_prob=rows.before, weight=rows.weight)
+    leaks = find_leaks(features, rows.y_true, y_prob=rows.before, weight=rows.weight)
     when, blocks = _blocks(columns, kept, time, groups)
     return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
 
@@ -115,7 +116,8 @@ def score_rows(
 def _blocks(
     columns: Columns, kept: npt.NDArray[np.bool_], time: Any, groups: Any
 ) -> tuple[npt.NDArray[Any] | None, npt.NDArray[np.int32] | None]:
-    when, group = (_of_rows(columns, kept, given) for given in (time, groups))
+    given = (_kept(each, kept) for each in (time, groups))
+    when, group = (columns.column(each) if isinstance(each, str) else each for each in given)
     blocks = None if when is None and group is None else number_blocks(when, group)
     return None if when is None else as_times(when), blocks
 
@@ -132,7 +134,7 @@ def _score_classes(
     """Each row once for each class, whether it is of that class; resampled together, with the class as a segment."""
     scores = list(calibrator.score_column_)
     kept, exclusions = _usable(columns, labels, scores, sample_weight)
-    columns, weight = take_weights(columns.take(np.flatnonzero(kept)), _kept_weight(sample_weight, kept))
+    columns, weight = take_weights(columns.take(np.flatnonzero(kept)), _kept(sample_weight, kept))
     names = calibrator.classes_.tolist()
     code = class_labels(labels[kept], "the label", calibrator.classes_)[1]
     before = np.column_stack([as_probabilities(columns.numpy(name), f"score {name!r}") for name in scores])
@@ -141,10 +143,8 @@ def _score_classes(
         evaluate_classes(calibrator.classes_[code], p, classes=names, sample_weight=weight) for p in (before, after)
     )
     when, blocks = _blocks(columns, kept, time, groups)
-    others = columns.without(*scores)
-    if by is None and calibrator.feature_aware:
-        by = [name for name in others.names if name in {*map(str, calibrator.feature_names_in_)}]
-    fields, left_out = _fields(others if by is None else _only(others, by))
+    features = _features(columns, calibrator, scores)
+    fields, left_out = _fields(_segment_columns(columns, features, scores, by))
     position = np.tile(np.arange(len(code)), len(names))
     own = np.repeat(np.arange(len(names)), len(code))
     classes = Segmentation(CLASS, own, tuple(map(str, names)))
@@ -175,30 +175,23 @@ def _with_class(field: Segmentation, position: npt.NDArray[np.intp], classes: Se
     return Segmentation(f"{field.name}, {CLASS}", field.codes[position] * len(classes) + classes.codes, labels)
 
 
-def _of_rows(columns: Columns, kept: npt.NDArray[np.bool_], given: Any) -> Any:
-    """A column by its name, or an array, of the rows that are kept."""
-    if given is None:
-        return None
-    return columns.column(given) if isinstance(given, str) else np.asarray(given)[kept]
+def _kept(given: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """The rows that are kept of an array; a column's name or one number for all rows stays as it is."""
+    return given if given is None or isinstance(given, str | int | float) else np.asarray(given)[kept]
 
 
-def _segment_columns(rows: CalibratedRows, calibrator: Calibrator, by: Sequence[str] | None) -> Columns:
-    """The columns whose values are segments."""
+def _segment_columns(columns: Columns, features: Columns, scores: Sequence[str], by: Sequence[str] | None) -> Columns:
+    """The columns ``by``; if None the model's features, or all but the scores where it has none."""
     if by is not None:
-        rows.columns.require(by)
-        return _only(rows.columns, by)
-    features = _features(rows, calibrator)
-    return features if features.names else rows.columns.without(rows.score)
+        columns.require(by)
+        return columns.only(by)
+    return features if features.names else columns.without(*scores)
 
 
-def _features(rows: CalibratedRows, calibrator: Calibrator) -> Columns:
-    """The columns that the calibrator looks at beside the score."""
-    used = {*map(str, calibrator.feature_names_in_)} - {rows.score}
-    return _only(rows.columns, used)
-
-
-def _only(columns: Columns, names: Collection[str]) -> Columns:
-    return columns.without(*(name for name in columns.names if name not in names))
+def _features(columns: Columns, calibrator: Calibrator, scores: Sequence[str]) -> Columns:
+    """The columns that the calibrator looks at beside the scores."""
+    used = {*map(str, calibrator.feature_names_in_)} - {*scores}
+    return columns.only(name for name in columns.names if name in used)
 
 
 def _usable(
@@ -221,12 +214,6 @@ def _usable(
     if not kept.any():
         raise DataError(f"none of the {columns.n_rows:,} rows has a label, a prediction and a weight; check the data")
     return kept, dropped
-
-
-def _kept_weight(sample_weight: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    if sample_weight is None or isinstance(sample_weight, str | int | float):
-        return sample_weight
-    return np.asarray(sample_weight)[kept]
 
 
 def _fields(columns: Columns) -> tuple[tuple[Segmentation, ...], list[Exclusion]]:

@@ -47,7 +47,7 @@ def compute_subgroups(
     name: str = "",
     sample_weight: Any = None,
 ) -> SubgroupRatios:
-    """Cut every bin into ``n_parts`` of equal mass along ``order`` (the prediction if None) and take each one's PUD.
+    """Cut every bin into ``n_parts`` of equal weight along ``order`` (the prediction if None) and take each one's PUD.
 
     ``bins`` numbers the bin of each row; ``order`` holds numbers, such as the codes of a feature's values.
 
@@ -73,7 +73,7 @@ def compute_subgroups(
 
 
 def bins_of_equal_weight(value: FloatArray, weight: FloatArray, n_bins: int) -> npt.NDArray[np.int64]:
-    """Number of each row's bin when rows are cut by ``value`` into about equal masses; equal values stay together.
+    """Number of each row's bin when rows are cut by ``value`` into about equal weights; equal values stay together.
 
     >>> bins_of_equal_weight(np.array([3.0, 1.0, 1.0, 2.0]), np.ones(4), 2).tolist()
     [1, 0, 0, 1]

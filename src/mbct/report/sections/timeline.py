@@ -73,8 +73,8 @@ def _chart(unit: str, periods: npt.NDArray[np.str_], sides: list[GroupColumns]) 
     for state, side in zip(STATES, sides, strict=True):
         known = np.isfinite(side.ratio)
         ratio, low, high = (np.clip(each[known], *limits) for each in (side.ratio, side.lower, side.upper))
-        told = {"pcoc": side.ratio[known], "rows": side.sums.count[known]}
-        shown += records(state=state, period=periods[known], ratio=ratio, low=low, high=high, **told)
+        rest = {"pcoc": side.ratio[known], "rows": side.sums.count[known]}
+        shown += records(state=state, period=periods[known], ratio=ratio, low=low, high=high, **rest)
     x = alt.X(
         "period:O", sort=periods.tolist(), title=unit, axis=upright_axis(labelOverlap="greedy", labelSeparation=8)
     )
