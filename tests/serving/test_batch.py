@@ -12,6 +12,7 @@ from mbct.errors import DataError
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.serving.batch import BatchScorer
+from mbct.serving.columns import arrow_columns
 from mbct.serving.row import RowScorer
 
 
@@ -110,7 +111,7 @@ def test_arrow_finds_texts_however_they_are_stored(n_rows):
     stored = [texts.cast(kind) for kind in (pa.large_string(), pa.binary(), pa.string_view())]
     stored += [texts.dictionary_encode(), pa.chunked_array([texts.chunk(0)[:2], texts.chunk(0)[2:]])]
     for column in (texts, *stored):
-        got = scorer.score_columns(scorer.arrow.of(table.set_column(place, "text_1", column)))
+        got = scorer.score_columns(arrow_columns(model.bins, table.set_column(place, "text_1", column)))
         np.testing.assert_allclose(got.calibrated, expected, rtol=0, atol=1e-12)
         assert got.unseen["text_1"] >= 1
 
@@ -121,16 +122,15 @@ def test_the_limit_of_texts_holds_for_every_type_and_counts_characters(kind, n_r
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'mbct[cli]'")
     model = random_model(7)
     columns = random_rows(8, model, n_rows)
-    arrow = BatchScorer(model).arrow
     for text, refused in (("ä" * 50, kind == "binary"), ("ä" * 51, True)):
         texts = pa.array([text, *columns["text_1"][1:]])
         stored = texts.dictionary_encode() if kind == "dictionary" else texts.cast(getattr(pa, kind)())
         table = pa.table({**columns, "text_1": stored})
         if refused:
             with pytest.raises(DataError, match=r"text_1 has \d+ characters, at most 50"):
-                arrow.of(table, 50)
+                arrow_columns(model.bins, table, 50)
         else:
-            arrow.of(table, 50)
+            arrow_columns(model.bins, table, 50)
 
 
 def test_a_known_text_that_arrow_cannot_hold_harms_no_other():
@@ -138,5 +138,5 @@ def test_a_known_text_that_arrow_cannot_hold_harms_no_other():
     bins = FeatureBins((NumberBins("score", ()), CategoryBins("text", ("\ud800", "a"))))
     scorer = BatchScorer(CalibrationEnsemble("score", "odds", bins, ()))
     table = pa.table({"score": [0.5] * 4, "text": ["a", "b", None, "a"]})
-    scored = scorer.score_columns(scorer.arrow.of(table))
+    scored = scorer.score_columns(arrow_columns(bins, table))
     assert scored.codes[:, 1].tolist() == [1, 3, 2, 1]

@@ -11,7 +11,7 @@ from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.serving.columns import ArrowColumns, ColumnEncoder, probability_column
+from mbct.serving.columns import arrow_columns, encode_column, probability_column
 from mbct.validation import FloatArray, as_probabilities
 
 
@@ -42,8 +42,6 @@ class BatchScorer:
         self._model = model
         self._scores = model.scores if isinstance(model, ClassModel) else (model.score_column,)
         self._code_type = model.bins.code_type
-        self.arrow = ArrowColumns(model.bins)
-        self._encoders = [ColumnEncoder(feature) for feature in model.bins]
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
         """Calibrated probabilities of ``rows``, dicts of the prediction and every feature, None where missing."""
@@ -62,10 +60,10 @@ class BatchScorer:
 
     def score_arrow(self, table: Any) -> FloatArray:
         """Calibrated probabilities of ``table``, a pyarrow Table or RecordBatch of the prediction and every feature."""
-        return self.score_columns(self.arrow.of(table)).calibrated
+        return self.score_columns(arrow_columns(self._model.bins, table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
-        """Score ``columns`` in the model's order, predictions first: lists, numpy arrays or (from Arrow) codes."""
+        """Score ``columns`` in the model's order, predictions first: lists, numpy arrays or dictionaries."""
         model = self._model
         scores = [
             as_probabilities(probability_column(column, name), name)
@@ -74,11 +72,11 @@ class BatchScorer:
         score = scores[0]
         codes = np.empty((len(score), len(model.bins)), self._code_type)
         unseen: Counter[str] = Counter()
-        for j, (feature, encode) in enumerate(zip(model.bins, self._encoders, strict=True)):
+        for j, feature in enumerate(model.bins):
             column = scores[j] if j < len(scores) else columns[j]
             if len(column) != len(score):
                 raise DataError(f"{feature.name} has {len(column):,} rows where {self._scores[0]} has {len(score):,}")
-            codes[:, j] = encode(column)
+            codes[:, j] = encode_column(feature, column)
             if not feature.ordered and (found := int(np.count_nonzero(codes[:, j] == feature.unseen))):
                 unseen[feature.name] = found
         if isinstance(model, ClassModel):

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from mbct.errors import DataError
+from mbct.serving.columns import arrow_columns, check_schema
 from mbct.serving.http import JSON, Problem
 from mbct.serving.loaded_model import Identifier, LoadedModel
 from mbct.serving.options import Limits
@@ -151,14 +152,14 @@ def _from_arrow(loaded: LoadedModel, body: bytes, limits: Limits, query: bytes) 
         with pa.ipc.open_stream(body) as reader:
             schema = reader.schema
         # What the model does not need is not decoded, and what it needs has a type that cannot unfold.
-        wanted = loaded.batch.arrow.check_schema(schema, ids_column)
+        wanted = check_schema(loaded.bins, schema, ids_column)
         options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
         with pa.ipc.open_stream(body, options=options) as reader:
             table = reader.read_all()
         table.validate(full=True)
         ids = None if ids_column is None else msgspec.convert(table.column(ids_column).to_pylist(), list[Identifier])
         _check_size(table.num_rows, ids, limits)
-        return ScoreBody(None, loaded.batch.arrow.of(table, limits.text_length), ids, ARROW)
+        return ScoreBody(None, arrow_columns(loaded.bins, table, limits.text_length), ids, ARROW)
     except (DataError, msgspec.ValidationError) as error:
         raise unprocessable(str(error)) from error
     except (pa.ArrowException, ValueError, TypeError, OverflowError, struct.error, IndexError, OSError) as error:
