@@ -16,7 +16,7 @@ from mbct.serving.explanation import explain
 from mbct.serving.feedback import FeedbackLoop
 from mbct.serving.http import TEXT, ClientGone, Deadlines, Problem, Receive, Reply, Request, Scope, Send, carries_token
 from mbct.serving.loaded_model import Identifier
-from mbct.serving.metrics import Metrics, family, labelled, single
+from mbct.serving.metrics import Family, Labels, Metrics, exposition, single
 from mbct.serving.model_watcher import ModelWatcher
 from mbct.serving.openapi import OPEN_ROUTES, document
 from mbct.serving.options import ServiceOptions
@@ -246,9 +246,8 @@ class Service:
         return Reply(msgspec.json.encode(answer), status=503 if loaded is None else 200)
 
     async def _metrics_text(self, _: Request) -> Reply:
-        text = metrics_text(self._metrics, self._watcher, self._feedback)
-        if self._options.workers > 1:
-            text = labelled(text, "worker", str(os.getpid()))
+        worker = (("worker", str(os.getpid())),) if self._options.workers > 1 else ()
+        text = metrics_text(self._metrics, self._watcher, self._feedback, worker)
         return Reply(text.encode(), _PROMETHEUS)
 
     async def _openapi(self, _: Request) -> Reply:
@@ -300,7 +299,7 @@ class Service:
 _PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop) -> str:
+def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop, common: Labels = ()) -> str:
     """Everything that Prometheus may read."""
     model, health, live = watcher.current, watcher.health, feedback.live()
     loaded = [((("version", model.version),), model.loaded_at)] if model else []
@@ -310,24 +309,25 @@ def metrics_text(metrics: Metrics, watcher: ModelWatcher, feedback: FeedbackLoop
     online = model is not None and model.version == stream.layer_model and layer.enabled
     offsets = [((("segment", name),), offset) for name, offset in layer.offsets.items()] if online else []
     alarms = [((("kind", a.kind), ("name", a.name), ("direction", a.direction)), a) for a in stream.alarms]
-    return "".join(
+    return exposition(
         [
             *metrics.families(),
-            family("mbct_model_loaded_seconds", "gauge", "When the model in service was loaded.", loaded),
+            Family("mbct_model_loaded_seconds", "gauge", "When the model in service was loaded.", loaded),
             single("mbct_model_swaps_total", "counter", "Models replaced by newer ones.", health.swaps),
             single("mbct_model_refused_total", "counter", "New models that were refused.", health.refused),
             single("mbct_model_source_up", "gauge", "Whether the model's source can be read.", int(health.source_up)),
             single("mbct_scores_waiting", "gauge", "Scores that wait for their outcome.", feedback.waiting),
-            family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in segments]),
-            family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in segments]),
-            family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in segments]),
+            Family("mbct_live_outcomes", "gauge", "Outcomes of the window.", [(p, m.outcomes) for p, m in segments]),
+            Family("mbct_live_pcoc", "gauge", "Calibrated over actual positives.", [(p, m.pcoc) for p, m in segments]),
+            Family("mbct_live_ece", "gauge", "Expected calibration error.", [(p, m.ece) for p, m in segments]),
             single("mbct_online_enabled", "gauge", "Whether the online layer moves answers.", int(online)),
             single("mbct_online_intercept", "gauge", "Its intercept.", layer.shift.intercept if online else 0.0),
             single("mbct_online_slope", "gauge", "Its slope.", layer.shift.slope if online else 1.0),
-            family("mbct_online_offset", "gauge", "What it adds to the log-odds of a segment.", offsets),
+            Family("mbct_online_offset", "gauge", "What it adds to the log-odds of a segment.", offsets),
             single("mbct_alarms_active", "gauge", "Calibration alarms that are on.", len(alarms)),
             single("mbct_alarms_total", "counter", "Calibration alarms raised.", stream.raised),
-            family("mbct_alarm_ratio", "gauge", "Observed over predicted.", [(p, a.ratio) for p, a in alarms]),
-            family("mbct_alarm_changed_seconds", "gauge", "When it began.", [(p, a.changed_at) for p, a in alarms]),
-        ]
+            Family("mbct_alarm_ratio", "gauge", "Observed over predicted.", [(p, a.ratio) for p, a in alarms]),
+            Family("mbct_alarm_changed_seconds", "gauge", "When it began.", [(p, a.changed_at) for p, a in alarms]),
+        ],
+        common,
     )

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -17,6 +17,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
+_LATE = "the body came too slowly"
+_CLOSE = ((b"connection", b"close"),)
 
 
 def media_type(headers: Mapping[bytes, bytes]) -> bytes:
@@ -75,27 +77,17 @@ class Deadlines:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self.reading: dict[asyncio.Task[Any] | None, float] = {}
+        self.reading: dict[asyncio.Task[Any], float] = {}
         """Tasks that read a body, and since when."""
-        self._late: set[asyncio.Task[Any] | None] = set()
 
     async def watch(self) -> None:
         """Look until cancelled."""
         while True:
             await asyncio.sleep(min(self._seconds / 4.0, 1.0))
             oldest = time.monotonic() - self._seconds
-            for task in [task for task, began in self.reading.items() if began < oldest]:
-                if task is not None:
-                    self._late.add(task)
-                    task.cancel()
-
-    def was_late(self, task: asyncio.Task[Any] | None) -> bool:
-        """Whether a task was cancelled for being late, in which case the cancellation is taken back."""
-        if task is None or task not in self._late:
-            return False
-        self._late.discard(task)
-        task.uncancel()
-        return True
+            for task, began in self.reading.items():
+                if began < oldest:
+                    task.cancel(_LATE)
 
 
 class Request:
@@ -139,17 +131,17 @@ class Request:
                 return
 
     async def _read(self, limit: int, *, keep: bool = True) -> bytes:
-        task = asyncio.current_task()
-        reading = self._deadlines.reading
+        task, reading = cast("asyncio.Task[Any]", asyncio.current_task()), self._deadlines.reading
         reading[task] = time.monotonic()
         try:
             message = await self._receive()
             body: bytes = message.get("body", b"")
             if message.get("more_body"):
                 body, message = await self._read_on(body, limit, keep=keep)
-        except asyncio.CancelledError:
-            if not self._deadlines.was_late(task):
+        except asyncio.CancelledError as error:
+            if error.args != (_LATE,):
                 raise
+            task.uncancel()
             self._unread = False
             seconds = self.limits.body_seconds
             raise Problem(408, "Request Timeout", f"the body took longer than {seconds:g} s", _CLOSE) from None
@@ -179,6 +171,3 @@ class Request:
     def _too_large(self) -> Problem:
         detail = f"the body exceeds {self.limits.body_bytes:,} bytes; send fewer rows at a time"
         return Problem(413, "Content Too Large", detail, _CLOSE)
-
-
-_CLOSE = ((b"connection", b"close"),)

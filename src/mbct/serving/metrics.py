@@ -2,7 +2,9 @@
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 from mbct.evaluation.monitor import OTHER
 
@@ -46,81 +48,72 @@ class Metrics:
         known = feature in self.unseen or len(self.unseen) < self._unseen_labels
         self.unseen[feature if known else OTHER] += number
 
-    def families(self) -> Iterator[str]:
-        """The counters as text, family by family."""
+    def families(self) -> list["Family"]:
+        """Everything that was counted."""
         requests = [((("route", r), ("status", str(s))), n) for (r, s), n in sorted(self.requests.items())]
-        yield family("mbct_requests_total", "counter", "Requests by route and status.", requests)
-        yield self._histogram()
-        yield single("mbct_rows_total", "counter", "Rows scored.", self.rows)
         unseen = [((("feature", name),), n) for name, n in sorted(self.unseen.items())]
-        yield family("mbct_unseen_values_total", "counter", "Category values the model does not know.", unseen)
         sums = [((("stage", "before"),), self.score_sum), ((("stage", "after"),), self.calibrated_sum)]
-        yield family("mbct_score_sum", "counter", "Sum of predictions before and after calibration.", sums)
         means = [(labels, total / self.rows) for labels, total in sums] if self.rows else []
-        yield family("mbct_mean_score", "gauge", "Mean prediction before and after calibration, since start.", means)
         outcomes = [((("result", r),), n) for r, n in sorted(self.outcomes.items())]
-        yield family("mbct_outcomes_total", "counter", "Outcomes reported, by what became of them.", outcomes)
         flushes = [((("result", r),), n) for r, n in sorted(self.flushes.items())]
-        yield family("mbct_outcome_flushes_total", "counter", "Batches of outcomes handed to the store.", flushes)
+        return [
+            Family("mbct_requests_total", "counter", "Requests by route and status.", requests),
+            Family("mbct_request_seconds", "histogram", "Time from request to reply.", list(self._histogram())),
+            single("mbct_rows_total", "counter", "Rows scored.", self.rows),
+            Family("mbct_unseen_values_total", "counter", "Category values the model does not know.", unseen),
+            Family("mbct_score_sum", "counter", "Sum of predictions before and after calibration.", sums),
+            Family("mbct_mean_score", "gauge", "Mean prediction before and after calibration, since start.", means),
+            Family("mbct_outcomes_total", "counter", "Outcomes reported, by what became of them.", outcomes),
+            Family("mbct_outcome_flushes_total", "counter", "Batches of outcomes handed to the store.", flushes),
+        ]
 
-    def _histogram(self) -> str:
-        samples = []
+    def _histogram(self) -> Iterator["Sample"]:
         for route, counts in sorted(self.latency.items()):
-            running = 0
-            for end, count in zip((*map(str, BUCKETS), "+Inf"), counts, strict=True):
-                running += count
-                samples.append(_sample("mbct_request_seconds_bucket", (("route", route), ("le", end)), running))
-            samples.append(_sample("mbct_request_seconds_sum", (("route", route),), self.seconds[route]))
-            samples.append(_sample("mbct_request_seconds_count", (("route", route),), running))
-        return _head("mbct_request_seconds", "histogram", "Time from request to reply.") + "".join(samples)
+            of_route = ("route", route)
+            for end, running in zip((*map(str, BUCKETS), "+Inf"), accumulate(counts), strict=True):
+                yield (of_route, ("le", end)), running, "_bucket"
+            yield (of_route,), self.seconds[route], "_sum"
+            yield (of_route,), sum(counts), "_count"
 
 
-def family(name: str, kind: str, description: str, samples: Iterable[tuple[Labels, float]]) -> str:
-    """One metric with all its samples.
+Sample = tuple[Labels, float] | tuple[Labels, float, str]
+"""Labels, value, and what is added to the family's name."""
 
-    >>> print(family("up", "gauge", "Whether it is.", [((("zone", "here"),), 1)]), end="")
+
+class Family(NamedTuple):
+    """One metric with all its samples."""
+
+    name: str
+    kind: str
+    description: str
+    samples: Sequence[Sample]
+
+
+def single(name: str, kind: str, description: str, value: float) -> Family:
+    """A metric without labels."""
+    return Family(name, kind, description, [((), value)])
+
+
+def exposition(families: Iterable[Family], common: Labels = ()) -> str:
+    """Metrics as Prometheus reads them, every sample with the ``common`` labels before its own.
+
+    >>> up = Family("up", "gauge", "Whether it is.", [((("zone", "here"),), 1)])
+    >>> print(exposition([up], (("worker", "7"),)), end="")
     # HELP up Whether it is.
     # TYPE up gauge
-    up{zone="here"} 1
+    up{worker="7",zone="here"} 1
     """
-    return _head(name, kind, description) + "".join(_sample(name, labels, value) for labels, value in samples)
-
-
-def single(name: str, kind: str, description: str, value: float) -> str:
-    """A metric without labels."""
-    return family(name, kind, description, [((), value)])
-
-
-def labelled(text: str, label: str, value: str) -> str:
-    r"""Every sample of a text with one more label.
-
-    >>> print(labelled('# TYPE up gauge\nup 1\nup{a="b"} 2\n', "worker", "7"), end="")
-    # TYPE up gauge
-    up{worker="7"} 1
-    up{worker="7",a="b"} 2
-    """
-    added = f'{label}="{_escaped(value)}"'
     lines = []
-    for line in text.splitlines():
-        name, brace, rest = line.partition("{")
-        if line.startswith("#"):
-            lines.append(line)
-        elif brace:
-            lines.append(f"{name}{{{added},{rest}")
-        else:
-            name, _, number = line.rpartition(" ")
-            lines.append(f"{name}{{{added}}} {number}")
+    for name, kind, description, samples in families:
+        lines += [f"# HELP {name} {description}", f"# TYPE {name} {kind}"]
+        for labels, value, *suffix in samples:
+            inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in (*common, *labels))
+            lines.append(f"{name}{''.join(suffix)}{f'{{{inside}}}' if inside else ''} {_number(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _head(name: str, kind: str, description: str) -> str:
-    return f"# HELP {name} {description}\n# TYPE {name} {kind}\n"
-
-
-def _sample(name: str, labels: Labels, value: float) -> str:
-    inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
-    shown = {float("inf"): "+Inf", float("-inf"): "-Inf"}.get(value) or ("NaN" if value != value else repr(value))
-    return f"{name}{{{inside}}} {shown}\n" if inside else f"{name} {shown}\n"
+def _number(value: float) -> str:
+    return {float("inf"): "+Inf", float("-inf"): "-Inf"}.get(value) or ("NaN" if value != value else repr(value))
 
 
 def _escaped(text: str) -> str:

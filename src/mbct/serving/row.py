@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from threading import local
 from typing import Any
 
@@ -31,7 +32,6 @@ class RowScorer:
     def __init__(self, model: CalibrationEnsemble, *, count_unseen: CountUnseen | None = None) -> None:
         self._model = model
         self._score = model.score_column
-        self._names = model.bins.names[1:]
         self._identity = not model.trees
         self._steps = row_steps(model)
         first_rows = code_offsets(model.bins.n_codes)[:-1].tolist()
@@ -42,24 +42,20 @@ class RowScorer:
         ]
         self._encode_score = made[0]
         self._columns = list(enumerate(made[1:], start=1))
-        self._named_columns = list(zip(range(1, len(made)), self._names, made[1:], strict=True))
+        # The getter of one name alone would give no tuple.
+        self._values_of = itemgetter(*model.bins.names, *model.bins.names[:1])
         self._buffers = _Buffers(len(made))
-        self.score_row({model.score_column: 0.5, **dict.fromkeys(self._names)})
+        self.score_values([0.5] + [None] * len(self._columns))
 
     def score_row(self, row: Mapping[str, Any]) -> float:
         """Calibrated probability of ``row``: the prediction and every feature by name, None where missing."""
-        buffers = self._buffers
-        codes = buffers.writable
         try:
-            score = as_probability(row[self._score], self._score)
-            codes[0] = self._encode_score(score)
-            for j, name, encode in self._named_columns:
-                codes[j] = encode(row[name])
+            values = self._values_of(row)
         except KeyError as error:
             raise DataError(
-                f"the row has no {error.args[0]!r}; it needs {[self._score, *self._names]}, None where missing"
+                f"the row has no {error.args[0]!r}; it needs {list(self._model.bins.names)}, None where missing"
             ) from error
-        return self._calibrate(score, buffers.codes)
+        return self.score_values(values)
 
     def score_values(self, values: Sequence[Any]) -> float:
         """Calibrated probability of a row's ``values``, the prediction first, then the features, None where missing."""
