@@ -68,14 +68,12 @@ def find_identifiers(columns: Columns) -> tuple[SuspectColumn, ...]:
     >>> [str(found) for found in find_identifiers(columns)]
     ['row (100 distinct values in 100 rows: looks like an identifier)']
     """
-    reasons = ((name, _identifier(columns.column(name), columns.n_rows)) for name in columns.names)
-    return tuple(SuspectColumn(name, reason) for name, reason in reasons if reason is not None)
+    reasons = {name: _identifier(columns.column(name), columns.n_rows) for name in columns.names}
+    return tuple(SuspectColumn(name, reason) for name, reason in reasons.items() if reason is not None)
 
 
-def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool, about: bool = False) -> str | None:
+def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool) -> str | None:
     """Why a column of text or integers with so many distinct values is an identifier; None where it is none.
-
-    ``about`` says that the distinct values were estimated.
 
     >>> identifier_reason(980, 1000, integer=False)
     '980 distinct values in 1,000 rows: looks like an identifier'
@@ -83,7 +81,7 @@ def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool, about: boo
     share = _IDENTIFIER_SHARE["integer" if integer else "text"]
     if n_rows < _FEWEST_ROWS or n_distinct < share * n_rows:
         return None
-    return f"{'about ' if about else ''}{n_distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
+    return f"{n_distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
 
 
 def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
@@ -93,13 +91,9 @@ def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
     >>> [str(found) for found in find_dates(columns)]
     ['day (dates, for example 2024-01-31: name a period instead, such as the hour or the weekday)']
     """
-    examples = ((name, _date_example(columns.column(name))) for name in columns.names)
-    remedy = "name a period instead, such as the hour or the weekday"
-    return tuple(
-        SuspectColumn(name, f"dates, for example {example}: {remedy}")
-        for name, example in examples
-        if example is not None
-    )
+    examples = {name: _date_example(columns.column(name)) for name in columns.names}
+    reason = "dates, for example {}: name a period instead, such as the hour or the weekday"
+    return tuple(SuspectColumn(name, reason.format(found)) for name, found in examples.items() if found is not None)
 
 
 def find_leaks(
@@ -147,30 +141,26 @@ def leaps(auc: float, base_auc: float) -> bool:
 
 
 def _identifier(column: Any, n_rows: int) -> str | None:
-    integer = is_number(column)
     if n_rows < _FEWEST_ROWS or _is_boolean(column):
         return None
-    if integer:
-        values = as_floats(column)
-        values = values[np.isfinite(values)]
-        if np.any(values != np.floor(values)):
-            return None
-        return identifier_reason(len(np.unique(values)), n_rows, integer=True)
-    return identifier_reason(len(factorize(column)[0]), n_rows, integer=False)
+    if not is_number(column):
+        return identifier_reason(len(factorize(column)[0]), n_rows, integer=False)
+    values = as_floats(column)
+    values = values[np.isfinite(values)]
+    whole = np.all(values == np.floor(values))
+    return identifier_reason(len(np.unique(values)), n_rows, integer=True) if whole else None
 
 
 def _is_boolean(column: Any) -> bool:
-    return bool(column.dtype == nw.Boolean) if isinstance(column, nw.Series) else bool(column.dtype.kind == "b")
+    return bool(column.dtype == nw.Boolean if isinstance(column, nw.Series) else column.dtype.kind == "b")
 
 
 def _date_example(column: Any) -> str | None:
     """One of the dates of a column; None where it holds anything else."""
-    if isinstance(column, nw.Series):
-        temporal = isinstance(column.dtype, nw.Date | nw.Datetime)
-    else:
-        temporal = column.dtype.kind == "M"
     if is_number(column) or _is_boolean(column):
         return None
+    dtype = column.dtype
+    temporal = isinstance(dtype, nw.Date | nw.Datetime) if isinstance(column, nw.Series) else dtype.kind == "M"
     present = [value for value in factorize(column)[0] if value is not None and value == value][:_DATES_READ]
     if not present or not (temporal or all(map(_is_date, present))):
         return None
@@ -221,8 +211,8 @@ def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) ->
     if dates:
         name = dates[0].column
         return f"rows have a date ({name!r}) and may share what happened that day: pass time={name!r}"
-    rows = np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS]
-    some = columns.take(np.sort(rows))
+    rows = np.sort(np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS])
+    some = columns.take(rows)
     for name in columns.names:
         column = some.column(name)
         if is_number(column) and not _is_whole(column):
@@ -230,7 +220,7 @@ def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) ->
         values, position = factorize(column)
         if not _look_like_groups(np.bincount(position, minlength=len(values))):
             continue
-        found = block_correlation(y_true[np.sort(rows)], y_prob[np.sort(rows)], position)
+        found = block_correlation(y_true[rows], y_prob[rows], position)
         if found.value >= _SHARED and found.p_value <= _LEVEL:
             return (
                 f"rows with one value of {name!r} share their residuals (intra-class correlation {found.value:.2f}): "
@@ -245,12 +235,6 @@ def _is_whole(column: Any) -> bool:
 
 def _look_like_groups(size: np.ndarray) -> bool:
     """Many groups of several rows each, none of them large."""
-    n_rows = int(size.sum())
-    repeated = n_rows >= 2 * len(size)
-    share = size / n_rows
-    return bool(
-        repeated
-        and len(size) >= _FEWEST_GROUPS
-        and share.max() <= _LARGEST_GROUPS
-        and 1.0 / np.sum(share**2) >= _EVEN * len(size)
-    )
+    share = size / size.sum()
+    even = 1.0 / np.sum(share**2) >= _EVEN * len(size)
+    return bool(size.sum() >= 2 * len(size) >= 2 * _FEWEST_GROUPS and share.max() <= _LARGEST_GROUPS and even)

@@ -9,6 +9,11 @@ from mbct.serving.options import Limits
 
 OPEN_ROUTES = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Routes that need no token."""
+_TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+_FLAG = {"type": "boolean"}
+_OBJECTS = {"type": "array", "items": {"type": "object"}}
+_ID = {"type": "string", "minLength": 1, "maxLength": 128}
 _BODY_REFUSALS = {
     400: "The body cannot be read",
     408: "The body came too slowly",
@@ -17,6 +22,48 @@ _BODY_REFUSALS = {
     422: "The body does not fit the model",
 }
 _NOT_READY = "Not ready: no model yet, or outcomes cannot be kept"
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _json(name: str) -> dict[str, Any]:
+    return {"application/json": {"schema": _reference(name)}}
+
+
+def _problem(description: str) -> dict[str, Any]:
+    return {"description": description, "content": {"application/problem+json": {"schema": _reference("Problem")}}}
+
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_PACKED = {"application/msgpack": _BINARY, "application/vnd.apache.arrow.stream": _BINARY}
+_TEXTS, _PAGES = ({kind: {"schema": _TEXT}} for kind in ("text/plain", "text/html"))
+_ANYTHING = {"application/json": {"schema": {"type": "object"}}}
+_BODIES = {
+    "/v1/score": ("Calibrate rows", "score", _json("ScoreRequest") | _PACKED, _json("ScoreAnswer") | _PACKED),
+    "/v1/explain": ("Calibrate one row and say why", "explain", _json("ExplainRequest"), _json("Explanation")),
+    "/v1/outcome": ("Report what came of scored rows", "outcome", _json("OutcomeRequest"), _json("OutcomeAnswer")),
+    "/v1/online/switch": ("Switch the online layer", "switchOnline", _json("OnlineSwitch"), _json("Online")),
+}
+_GETS = {
+    "/v1/model": ("The model in service", "model", _json("Model")),
+    "/v1/rules": ("Its rules", "rules", _json("Rules")),
+    "/v1/rules.txt": ("Its trees in words", "rulesText", _TEXTS),
+    "/v1/live": ("Calibration by the outcomes so far", "live", _json("Live")),
+    "/v1/alarms": ("Where calibration is off, by how much and since when", "alarms", _json("Alarms")),
+    "/v1/online": ("The online layer: intercept, slope and offsets of segments", "online", _json("Online")),
+    "/healthz": ("Whether the process lives", "health", _json("Health")),
+    "/readyz": ("Whether it can score", "ready", _json("Readiness")),
+    "/metrics": ("Prometheus metrics", "metrics", _TEXTS),
+    "/openapi.json": ("This document", "openapi", _ANYTHING),
+    "/docs": ("A page that shows this document", "docs", _PAGES),
+    "/": ("A page to try rows", "page", _PAGES),
+}
 
 
 def document(loaded: LoadedModel | None, limits: Limits, *, token: bool) -> dict[str, Any]:
@@ -31,38 +78,13 @@ def document(loaded: LoadedModel | None, limits: Limits, *, token: bool) -> dict
 
 
 def _paths(*, token: bool) -> dict[str, dict[str, Any]]:
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    packed = {"application/msgpack": binary, "application/vnd.apache.arrow.stream": binary}
-    score_body, score_answer = _json("ScoreRequest") | packed, _json("ScoreAnswer") | packed
-    texts, pages = ({kind: {"schema": _TEXT}} for kind in ("text/plain", "text/html"))
-    anything = {"application/json": {"schema": {"type": "object"}}}
-    bodies = {
-        "/v1/score": ("Calibrate rows", "score", score_body, score_answer),
-        "/v1/explain": ("Calibrate one row and say why", "explain", _json("ExplainRequest"), _json("Explanation")),
-        "/v1/outcome": ("Report what came of scored rows", "outcome", _json("OutcomeRequest"), _json("OutcomeAnswer")),
-        "/v1/online/switch": ("Switch the online layer", "switchOnline", _json("OnlineSwitch"), _json("Online")),
-    }
-    gets = {
-        "/v1/model": ("The model in service", "model", _json("Model")),
-        "/v1/rules": ("Its rules", "rules", _json("Rules")),
-        "/v1/rules.txt": ("Its trees in words", "rulesText", texts),
-        "/v1/live": ("Calibration by the outcomes so far", "live", _json("Live")),
-        "/v1/alarms": ("Where calibration is off, by how much and since when", "alarms", _json("Alarms")),
-        "/v1/online": ("The online layer: intercept, slope and offsets of segments", "online", _json("Online")),
-        "/healthz": ("Whether the process lives", "health", _json("Health")),
-        "/readyz": ("Whether it can score", "ready", _json("Readiness")),
-        "/metrics": ("Prometheus metrics", "metrics", texts),
-        "/openapi.json": ("This document", "openapi", anything),
-        "/docs": ("A page that shows this document", "docs", pages),
-        "/": ("A page to try rows", "page", pages),
-    }
-    refusals: dict[str, dict[int, str]] = {route: dict(_BODY_REFUSALS) for route in bodies} | {r: {} for r in gets}
+    refusals: dict[str, dict[int, str]] = {route: dict(_BODY_REFUSALS) for route in _BODIES} | {r: {} for r in _GETS}
     for route in ("/v1/score", "/v1/explain", "/v1/outcome", "/v1/model", "/v1/rules", "/v1/rules.txt"):
         refusals[route][503] = _NOT_READY
     refusals["/v1/outcome"][501] = "A service of several processes takes no outcomes"
     refusals["/v1/online/switch"][409] = "The service was started without the layer"
     paths: dict[str, dict[str, Any]] = {}
-    for route, (summary, name, *body, answer) in (bodies | gets).items():
+    for route, (summary, name, *body, answer) in (_BODIES | _GETS).items():
         protected = token and route not in OPEN_ROUTES
         refused = refusals[route] | ({401: "The token is missing or wrong"} if protected else {})
         answers = {"200": {"description": "Done", "content": answer}} | {
@@ -103,17 +125,13 @@ def _schemas(loaded: LoadedModel | None, limits: Limits) -> dict[str, Any]:
             "model of many classes answers a list for each row, in the order of `classes`.",
         },
         "ExplainRequest": _object({"row": _reference("Row")}),
-        "Explanation": _object(
-            {"score": calibrated, "calibrated": calibrated, "model": _TEXT, "trees": _list_of_objects()}
-        ),
+        "Explanation": _object({"score": calibrated, "calibrated": calibrated, "model": _TEXT, "trees": _OBJECTS}),
         "OutcomeRequest": _object({"outcomes": outcomes}),
         "OutcomeAnswer": _object({"joined": {"type": "integer"}, "unknown": {"type": "array", "items": _TEXT}}),
-        "Model": _object(
-            {"model": _TEXT, "score": {"type": ["string", "array"]}, "link": _TEXT, "features": _list_of_objects()}
-        ),
-        "Rules": _object({"model": _TEXT, "rules": _list_of_objects()}),
-        "Live": _object({"live": _list_of_objects(), "waiting": {"type": "integer"}}),
-        "Alarms": _object({"alarms": _list_of_objects(), "past": _list_of_objects()}),
+        "Model": _object({"model": _TEXT, "score": {"type": ["string", "array"]}, "link": _TEXT, "features": _OBJECTS}),
+        "Rules": _object({"model": _TEXT, "rules": _OBJECTS}),
+        "Live": _object({"live": _OBJECTS, "waiting": {"type": "integer"}}),
+        "Alarms": _object({"alarms": _OBJECTS, "past": _OBJECTS}),
         "Online": _object({"enabled": _FLAG, "model": _TEXT, "intercept": _NUMBER, "slope": _NUMBER}),
         "OnlineSwitch": _object({"enabled": _FLAG}),
         "Health": _object({"status": _TEXT}),
@@ -142,29 +160,3 @@ def _value_schema(feature: Feature, limits: Limits) -> dict[str, Any]:
         return {"type": ["number", "null"], "examples": list(feature.edges[len(feature.edges) // 2 :][:1] or (None,))}
     known: list[str | None] = [*feature.values[:1]] or [None]
     return {"type": ["string", "number", "boolean", "null"], "maxLength": limits.text_length, "examples": known}
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _list_of_objects() -> dict[str, Any]:
-    return {"type": "array", "items": {"type": "object"}}
-
-
-def _reference(name: str) -> dict[str, str]:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _json(name: str) -> dict[str, Any]:
-    return {"application/json": {"schema": _reference(name)}}
-
-
-def _problem(description: str) -> dict[str, Any]:
-    return {"description": description, "content": {"application/problem+json": {"schema": _reference("Problem")}}}
-
-
-_TEXT = {"type": "string"}
-_NUMBER = {"type": "number"}
-_FLAG = {"type": "boolean"}
-_ID = {"type": "string", "minLength": 1, "maxLength": 128}
