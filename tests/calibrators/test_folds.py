@@ -150,3 +150,11 @@ def test_two_rows_of_a_class_are_distinct_ones_or_copies():
     assert not has_two([1.9, 5.0, 5.0])
     lonely = JoinedRows.of_rows(np.zeros((2, 1)), np.array([0.0, 1.0]), np.array([5.0, 1.0]), seed=0)
     assert not lonely.has_two_of_each_class()
+
+
+def test_equal_rows_share_a_fold_whatever_their_labels():
+    rng = np.random.default_rng(0)
+    keys, label = rng.integers(0, 50, 2000).astype(np.uint64), rng.integers(0, 3, 2000)
+    fold = stratified_folds(keys, label, 5)
+    assert pd.Series(fold).groupby(keys).nunique().max() == 1
+    assert np.bincount(fold).min() > 300

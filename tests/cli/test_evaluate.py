@@ -25,6 +25,16 @@ def test_numbers_are_those_of_the_library(folder: Path):
     assert "after" not in document
 
 
+def test_metrics_are_chosen_by_name(folder: Path):
+    done = mbct("evaluate", "clicks.parquet", "--metrics", "ece,ici", "--json", cwd=folder)
+    found = json.loads(done.out)["before"]["all"]
+    assert {"ece", "ici"} <= set(found)
+    assert "auc" not in found
+    wrong = mbct("evaluate", "clicks.parquet", "--metrics", "ease", cwd=folder)
+    assert wrong.code == 2
+    assert "metrics must be a list of names among label_rate" in wrong.err
+
+
 def test_a_model_is_evaluated_beside_the_score(folder: Path):
     done = mbct("evaluate", "clicks.parquet", "--model", "paper.json", "--json", cwd=folder)
     document = json.loads(done.out)

@@ -255,3 +255,13 @@ def test_labels_of_any_type_are_compared():
     plain = compare(frame, y, score_column="p", methods=FAST)
     assert compare(frame, np.array(["no", "yes"])[y], score_column="p", methods=FAST) == plain
     assert compare(frame, np.array(["x", "bad"])[y], score_column="p", methods=FAST, positive="bad") == plain
+
+
+def test_tied_scores_of_both_classes_do_not_mislead():
+    """Positives of a score are held out with its negatives: were these trained on, every free method would seem bad."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.6, 4000).round(2)
+    y = (rng.uniform(size=4000) < p).astype(int)
+    found = compare({"p": p}, y, score_column="p", methods=["isotonic"])
+    assert found["isotonic"].log_loss < found["identity"].log_loss + 0.01
+    assert found["identity"].ece < 0.06

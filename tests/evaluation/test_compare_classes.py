@@ -45,6 +45,12 @@ def test_whole_days_are_held_out_and_order_does_not_matter():
         compare_classes(frame, label, time="day", **{**options, "cv": 40})
 
 
+def test_trees_are_named_as_for_two_classes():
+    frame, label = rows(2.5, n=120)
+    found = compare_classes(frame[SCORES], label, score_column=SCORES, methods=["mbct"], cv=2)
+    assert set(dict(found.table.columns)["method"]) == {"identity", "mbct-multiclass"}
+
+
 def test_a_method_of_one_probability_is_named():
     frame, label = rows(2.5, n=90)
     with pytest.raises(ParameterError, match="method 'platt' calibrates one probability"):

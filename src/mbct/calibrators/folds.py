@@ -42,17 +42,23 @@ def sparse_row_keys(matrix: Any, seed: int) -> KeyArray:
 def stratified_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: int) -> npt.NDArray[np.intp]:
     """Fold of each row: the distinct rows of each class are dealt out in turn, in the order of their keys.
 
+    Equal rows share a fold whatever their labels, and those of several classes are dealt out last: were the positives
+    at one score held out and its negatives trained on, they would seem to contradict each other.
+
     >>> stratified_folds(np.array([5, 9, 5, 7], dtype=np.uint64), np.array([0, 0, 0, 1]), 2).tolist()
     [0, 1, 0, 0]
+    >>> stratified_folds(np.array([5, 9, 5, 7], dtype=np.uint64), np.array([0, 0, 1, 1]), 2).tolist()
+    [0, 0, 0, 1]
     """
-    fold = np.empty(len(keys), dtype=np.intp)
-    dealt = 0
-    for value in np.unique(label):
-        rows = np.flatnonzero(label == value)
-        distinct, rank = np.unique(keys[rows], return_inverse=True)
-        fold[rows] = (rank + dealt) % n_folds
-        dealt += len(distinct)
-    return fold
+    distinct, position = np.unique(keys, return_inverse=True)
+    values, code = np.unique(label, return_inverse=True)
+    lowest, highest = np.full(len(distinct), len(values)), np.full(len(distinct), -1)
+    np.minimum.at(lowest, position, code)
+    np.maximum.at(highest, position, code)
+    order = np.argsort(np.where(lowest == highest, lowest, len(values)), kind="stable")
+    fold = np.empty(len(distinct), dtype=np.intp)
+    fold[order] = np.arange(len(distinct)) % n_folds
+    return np.asarray(fold[position])
 
 
 def cross_validation_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: Any) -> npt.NDArray[np.intp]:

@@ -32,6 +32,7 @@ EXAMPLES = (
     "mbct evaluate clicks.parquet --label click --score pctr",
     "mbct evaluate clicks.parquet --model model.json --by device,site",
     "mbct evaluate clicks.parquet --model model.json --fail-if 'ece > 0.01' --fail-if 'pcoc < 0.98'",
+    "mbct evaluate clicks.parquet --metrics ece,ici,variational_error",
     "mbct evaluate clicks.parquet --json | jq .after.all.ece",
 )
 MEASURED_BY = ("field_ece", "field_rce")
@@ -103,6 +104,7 @@ def parse_gate(text: str) -> Gate:
     help="Evaluate this model's calibrated probabilities beside the score.",
 )
 @names_option("--by", "Columns whose values are evaluated one by one.")
+@names_option("--metrics", "Metrics to measure; all but variational_error, which takes a while, if not given.")
 @click.option("--intervals", is_flag=True, help="95 % intervals too; whole days or groups are resampled if known.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @gates_option("Exit with 1 if it holds, as 'ece > 0.01'; with --model also 'unseen > 0.5'.")
@@ -112,6 +114,7 @@ def evaluate(
     rows: RowOptions,
     model: str | None,
     by: tuple[str, ...],
+    metrics: tuple[str, ...],
     intervals: bool,
     max_values: int,
     gates: tuple[str, ...],
@@ -128,15 +131,15 @@ def evaluate(
         opened.require(by)
         used = needed_columns(opened, roles, calibrator, by)
         if roles.scores:
-            if by or intervals:
-                raise ParameterError("--by and --intervals are for two classes: leave them out")
+            if by or metrics or intervals:
+                raise ParameterError("--by, --metrics and --intervals are for two classes: leave them out")
             named = None if calibrator is None else calibrator.classes_.tolist()
             classes = named or classes_of(opened, roles, rows.score)
             table = with_classes(opened, roles.label, calibrator).table(used)
             results = evaluate_classes(table, roles, classes, calibrator)
         else:
             table = opened.table(used)
-            results = evaluate_table(table, roles, calibrator, by, max_values, intervals=intervals)
+            results = evaluate_table(table, roles, calibrator, by, max_values, metrics=metrics, intervals=intervals)
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
         values[UNSEEN] = max(unseen_by_column(calibrator, table).values(), default=0.0)
@@ -152,7 +155,14 @@ def evaluate(
 
 
 def evaluate_table(
-    table: Any, roles: Roles, calibrator: Any, by: Sequence[str], max_values: int = 20, *, intervals: bool = False
+    table: Any,
+    roles: Roles,
+    calibrator: Any,
+    by: Sequence[str],
+    max_values: int = 20,
+    *,
+    metrics: Sequence[str] = (),
+    intervals: bool = False,
 ) -> dict[str, "Evaluation"]:
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
     from mbct.calibrators.inputs import take_labels, take_weights
@@ -178,7 +188,13 @@ def evaluate_table(
         options["groups"] = columns.column(roles.group)
     return {
         when: evaluate_arrays(
-            labels, predictions[when], by=segments, max_values=max_values, sample_weight=weights, **options
+            labels,
+            predictions[when],
+            by=segments,
+            metrics=metrics or None,
+            max_values=max_values,
+            sample_weight=weights,
+            **options,
         )
         for when in track(list(predictions), "evaluating")
     }

@@ -22,7 +22,8 @@ from mbct.training.evidence import standard_error_of_blocks
 from mbct.validation import FloatArray
 
 BASE = "identity"
-METHODS = ("matrix-scaling", "dirichlet", "mbct-multiclass")
+TREES = "mbct-multiclass"
+METHODS = ("matrix-scaling", "dirichlet", TREES)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def compare_classes(
     score_column, classes : sequences; classes may be None, the default
         A column for each class, and the class of each; None sorts the labels.
     methods : sequence of str or calibrators, default=("matrix-scaling", "dirichlet", "mbct-multiclass")
-        Methods to compare; the scores as they came always take part.
+        Methods to compare; "mbct" is "mbct-multiclass". The scores as they came always take part.
     cv : int, default=5
         Number of folds.
     time, groups, block : as in :func:`mbct.compare`
@@ -100,7 +101,7 @@ def compare_classes(
 
 
 def _calibrator(method: str | ManyScores, names: list[str], classes: list[Any]) -> tuple[str, ManyScores]:
-    model = make(method) if isinstance(method, str) else clone(method)
+    model = make(TREES if method == "mbct" else method) if isinstance(method, str) else clone(method)
     if not isinstance(model, ManyScores):
         raise ParameterError(
             f"method {model.method!r} calibrates one probability: for many classes take {', '.join(METHODS)}"

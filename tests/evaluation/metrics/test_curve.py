@@ -80,3 +80,13 @@ def test_the_parts_of_the_log_loss_add_up_and_are_those_of_isotonic_regression()
     assert found.miscalibration == pytest.approx(float(found) - losses.mean(), abs=1e-9)
     rate = y.mean()
     assert found.uncertainty == pytest.approx(-rate * np.log(rate) - (1 - rate) * np.log(1 - rate))
+
+
+def test_tied_predictions_of_both_classes_do_not_lower_the_variational_error():
+    """Rows of one prediction are held out together: else the labels left to train on would contradict those held out."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.05, 0.6, 3000).round(2)
+    group = rng.choice(["a", "b"], 3000)
+    y = (rng.uniform(size=3000) < p * np.where(group == "a", 1.4, 0.7)).astype(int)
+    assert abs(float(variational_error(y, p))) < 0.005
+    assert float(variational_error(y, p, {"group": group})) > 0.02
