@@ -15,6 +15,7 @@ OF_SEVERAL = {
     "calibrators/score_only/test_platt.py": "Platt scaling of score_only/logistic.py",
     "calibrators/score_only/test_scaling_binning.py": "scaling-binning of score_only/binning.py beside its reference",
     "calibrators/score_only/test_temperature.py": "temperature scaling of score_only/logistic.py",
+    "calibrators/test_probmetrics.py": "scalings of two and many classes beside probmetrics",
     "calibrators/test_soft_labels.py": "labels that are fractions or counts, in every calibrator",
     "calibrators/test_interrupt.py": "Ctrl-C during a fit",
     "calibrators/test_time_and_groups.py": "time and groups from the estimator down to the trees",
