@@ -19,15 +19,14 @@ from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.checks import leaps
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
+from mbct.evaluation.metrics.evaluation import METRICS
+from mbct.evaluation.metrics.multi_view import closed_form_of_rows
+from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.splits import Split, make_splits
 from mbct.progress import track
-from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.expected_error import ece_of_atoms
-from mbct.stats.multi_view import closed_form_mvce
-from mbct.stats.scores import auc_of_atoms, log_losses
+from mbct.stats.scores import log_losses
 from mbct.validation import FloatArray
 
-_ECE_BINS = 15
 _MVCE_BINS = 20
 _BASE = "identity"
 
@@ -233,18 +232,12 @@ def _mean_scores(y_prob: FloatArray, rows: _HeldOutRows) -> list[float]:
     parts, weights = [], []
     for k in np.unique(rows.split):
         here = rows.split == k
-        parts.append(_split_scores(y_prob[here], rows.y_true[here], rows.weight[here]))
-        weights.append(float(np.sum(rows.weight[here])))
-    table = np.array(parts)
+        split = Rows(y_prob[here], rows.y_true[here], rows.weight[here])
+        scores = [METRICS[name](split) for name in ("log_loss", "brier", "auc", "ece")]
+        parts.append([*scores, closed_form_of_rows(split, _MVCE_BINS, 2.0)])
+        weights.append(float(split.weight.sum()))
     # A held-out part of one class ranks nothing: its AUC is left out.
-    return [float(np.average(column[ok := ~np.isnan(column)], weights=np.array(weights)[ok])) for column in table.T]
-
-
-def _split_scores(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> tuple[float, ...]:
-    atoms = atoms_by_prediction(y_prob, y_true, weight)
-    residual = y_prob - y_true
-    total = float(np.sum(weight))
-    squared = float(np.sum(weight * residual**2))
-    mvce = closed_form_mvce(total, np.sum(weight * residual), squared, bin_size=total / _MVCE_BINS)
-    log_loss = float(np.average(log_losses(y_prob, y_true), weights=weight))
-    return log_loss, squared / total, auc_of_atoms(atoms), ece_of_atoms(atoms, _ECE_BINS, 1.0), float(mvce)
+    return [
+        float(np.average(column[ok := ~np.isnan(column)], weights=np.array(weights)[ok]))
+        for column in np.array(parts).T
+    ]

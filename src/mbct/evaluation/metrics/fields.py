@@ -89,15 +89,12 @@ def field_rce(
     error : RelativeEstimate
         A float with ``interval``, ``p_value``, ``all_values`` (the error under "keep") and ``unseen_share``.
     """
-    keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
+    error = _error_of_field("rce", no_positive)
     values = read_one_column(field, "field")
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, (values.codes,))
-
-    def statistic(rows: Rows) -> float:
-        return _relative(rows.values(0, len(values)), keep=keep)
-
     both = relative_field_error(rows.values(0, len(values)))
-    return how.estimate(rows, statistic, RelativeEstimate, all_values=both.all_values, unseen_share=both.unseen_share)
+    details = {"all_values": both.all_values, "unseen_share": both.unseen_share}
+    return how.estimate(rows, lambda rows: error(rows.values(0, len(values))), RelativeEstimate, **details)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +136,7 @@ def multi_field(
     error : MultiFieldEstimate
         A float with ``interval``, ``p_value`` and ``by_field``.
     """
-    of_values = _field_statistic(error, no_positive)
+    of_values = _error_of_field(error, no_positive)
     segmentations = read_segments(fields)
     rows, how = prepare(y_true, y_prob, sample_weight, resampling, tuple(s.codes for s in segmentations))
 
@@ -195,13 +192,10 @@ def cal_n(
     )
 
 
-def _field_statistic(error: str, no_positive: str) -> Callable[[Bins], float]:
+def _error_of_field(error: str, no_positive: str) -> Callable[[Bins], float]:
     keep = check_choice("no_positive", no_positive, ("drop", "keep")) == "keep"
     if check_choice("error", error, ("ece", "rce")) == "ece":
         return field_error
-    return lambda values: _relative(values, keep=keep)
-
-
-def _relative(values: Bins, *, keep: bool) -> float:
-    both = relative_field_error(values)
-    return both.all_values if keep else both.seen
+    if keep:
+        return lambda values: relative_field_error(values).all_values
+    return lambda values: relative_field_error(values).seen
