@@ -76,55 +76,79 @@ def predict(
     if interval and getattr(calibrator, "certificate_", None) is None:
         raise ParameterError(f"{model} holds no certificate: --interval needs one, which mbct certify adds")
     _refuse_own_input(data, output)
-    missing, unseen = _Missing(on_missing == "null"), _Unseen(_gates(gates, calibrator))
+    columns = [column, f"{column}_lower", f"{column}_upper"] if interval else [column]
+    if calibrates_many(calibrator):
+        columns = [f"{column}_{each}" for each in calibrator.classes_.tolist()]
+    how = _Calibration(calibrator, columns, interval, on_missing == "null", _gates(gates, calibrator))
     form = form or form_of(output)
     reading = open_data(data, sql, once=True, spelled=form == "csv", memory_limit=memory_limit)
     with reading as opened, progress("calibrating") as advance:
-        columns = [column, f"{column}_lower", f"{column}_upper"] if interval else [column]
-        if calibrates_many(calibrator):
-            columns = [f"{column}_{each}" for each in calibrator.classes_.tolist()]
         for name in columns:
             if name in opened.names:
                 raise ParameterError(f"the data has a column {name!r} already: choose another name with --column")
-        tables = with_calibrated(calibrator, opened, columns, missing, unseen, advance, interval=interval)
-        n_rows = write_tables(tables, output, form)
+        write_tables(how.tables(opened, advance), output, form)
     if output != STANDARD_OUTPUT:
-        note(f"wrote {n_rows:,} rows to {output}")
-    if missing.n_rows:
-        note(f"rows without {calibrator.score_column_}, whose {column} is empty: {missing.n_rows:,}")
+        note(f"wrote {how.n_rows:,} rows to {output}")
+    if how.n_missing:
+        note(f"rows without {calibrator.score_column_}, whose {column} is empty: {how.n_missing:,}")
 
 
 @dataclass
-class _Missing:
-    """Whether rows without a score may pass, and how many did."""
+class _Calibration:
+    """How rows are calibrated, and what was counted on the way."""
 
-    may_pass: bool
-    n_rows: int = 0
-
-
-@dataclass
-class _Unseen:
-    """Gates on the share of values that training has not met, and their number so far, by column."""
-
+    calibrator: "Calibrator"
+    columns: Sequence[str]
+    """Names of the new columns: the probability, with ``interval`` both its ends too; of many classes one for each."""
+    interval: bool
+    may_be_missing: bool
+    """Whether rows without a score may pass."""
     gates: Sequence[Gate]
+    """On the share of values that training has not met."""
     n_rows: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
+    n_missing: int = 0
+    unseen: Counter[str] = field(default_factory=Counter)
 
-    def count(self, calibrator: "Calibrator", table: Any) -> None:
-        """Take note of some rows."""
-        if self.gates:
-            shares = unseen_by_column(calibrator, table)
-            self.counts.update({name: round(share * table.num_rows) for name, share in shares.items()})
+    def tables(self, data: Data, advance: Advance) -> Iterator[Any]:
+        """Arrow tables of the rows with the new columns, at least one; ends the command where a gate fails."""
+        for table, typed in data.as_spelled():
+            try:
+                found = self._calibrated(typed)
+                shares = unseen_by_column(self.calibrator, typed) if self.gates else {}
+            except DataError as error:
+                where = f"; row numbers start after the first {self.n_rows:,} rows" if self.n_rows else ""
+                raise DataError(f"{error}{where}") from error
+            self.unseen.update({name: round(share * table.num_rows) for name, share in shares.items()})
             self.n_rows += table.num_rows
-
-    def check(self) -> None:
-        """End the command where a gate fails."""
-        worst = max(self.counts.values(), default=0) / max(self.n_rows, 1)
-        checked = [gate.check({UNSEEN: worst}) for gate in self.gates]
+            for name, values in zip(self.columns, found, strict=True):
+                table = table.append_column(name, values)
+            yield table
+            advance(1)
+        if self.n_rows == 0:
+            raise DataError(f"{data.name} has no rows")
+        checked = [gate.check({UNSEEN: max(self.unseen.values(), default=0) / self.n_rows}) for gate in self.gates]
         for result in checked:
             note(str(result))
         if any(result.failed for result in checked):
             raise click.exceptions.Exit(1)
+
+    def _calibrated(self, table: Any) -> list[Any]:
+        """The new columns of some rows."""
+        import numpy as np
+        import pyarrow as pa
+        from pyarrow import compute
+
+        if calibrates_many(self.calibrator):
+            return [pa.array(values) for values in self.calibrator.calibrate(table).T]
+        known = np.ones(table.num_rows, dtype=np.bool_)
+        name = self.calibrator.score_column_
+        if self.may_be_missing and name in table.column_names and not pa.types.is_string(table.column(name).type):
+            score = table.column(name).cast(pa.float64())
+            known = ~compute.is_null(score, nan_is_null=True).to_numpy()
+            self.n_missing += int(np.sum(~known))
+            table = table.set_column(table.column_names.index(name), name, compute.if_else(pa.array(known), score, 0.5))
+        found = self.calibrator.calibrate(table, **({"return_interval": True} if self.interval else {}))
+        return [pa.array(values, mask=~known) for values in (found if self.interval else (found,))]
 
 
 def _gates(given: Sequence[str], calibrator: "Calibrator") -> list[Gate]:
@@ -145,55 +169,3 @@ def _refuse_own_input(data: str | None, output: str) -> None:
     named = [data, *glob(data)]  # noqa: PTH207 - Path.glob knows no absolute patterns
     if any(Path(output).samefile(name) for name in named if Path(name).is_file()):
         raise ParameterError(f"{output} is the input itself: write to another file")
-
-
-def with_calibrated(
-    calibrator: "Calibrator",
-    data: Data,
-    columns: Sequence[str],
-    missing: _Missing,
-    unseen: _Unseen,
-    advance: Advance,
-    *,
-    interval: bool = False,
-) -> Iterator[Any]:
-    """Arrow tables of the rows and their calibrated probability, named as the first of ``columns``; at least one table.
-
-    Three names ask for the interval's ends too, those of many classes for a column each.
-    """
-    n_rows = 0
-    for table, typed in data.as_spelled():
-        try:
-            found = _calibrated(calibrator, typed, missing, interval=interval)
-            unseen.count(calibrator, typed)
-        except DataError as error:
-            raise DataError(
-                f"{error}; row numbers start after the first {n_rows:,} rows" if n_rows else str(error)
-            ) from error
-        n_rows += table.num_rows
-        for name, values in zip(columns, found, strict=True):
-            table = table.append_column(name, values)
-        yield table
-        advance(1)
-    if n_rows == 0:
-        raise DataError(f"{data.name} has no rows")
-    unseen.check()
-
-
-def _calibrated(calibrator: "Calibrator", table: Any, missing: _Missing, *, interval: bool) -> list[Any]:
-    """Arrow columns: the calibrated probability and, with ``interval``, the ends of its interval."""
-    import numpy as np
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if calibrates_many(calibrator):
-        return [pa.array(values) for values in calibrator.calibrate(table).T]
-    known = np.ones(table.num_rows, dtype=np.bool_)
-    name = calibrator.score_column_
-    if missing.may_pass and name in table.column_names and not pa.types.is_string(table.column(name).type):
-        score = table.column(name).cast(pa.float64())
-        known = ~compute.is_null(score, nan_is_null=True).to_numpy()
-        missing.n_rows += int(np.sum(~known))
-        table = table.set_column(table.column_names.index(name), name, compute.if_else(pa.array(known), score, 0.5))
-    found = calibrator.calibrate(table, **({"return_interval": True} if interval else {}))
-    return [pa.array(values, mask=~known) for values in (found if interval else (found,))]

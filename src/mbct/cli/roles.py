@@ -1,7 +1,7 @@
 """What each column is for: the label, the score, the weight, features, and what is left out and why."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,11 @@ class Roles:
 
     def lines(self) -> list[str]:
         """The choice in words, one line a role."""
-        lines = [f"{role}: {name}{self._guess(role)}" for role, name in self._named()]
+        guess = dict.fromkeys(self.guessed, " (guessed)")
+        if "time" in guess:
+            guess["time"] = " (guessed; --time none to ignore it)"
+        named = {**self._named(), "score": ", ".join(self.scores) or self.score}
+        lines = [f"{role}: {name}{guess.get(role, '')}" for role, name in named.items() if name is not None]
         if self.features is not None:
             lines.append(f"features: {', '.join(self.features) or 'none'}")
         return lines + [f"left out: {name} ({reason})" for name, reason in self.excluded]
@@ -70,15 +74,8 @@ class Roles:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         excluded = [{"column": name, "reason": reason} for name, reason in self.excluded]
-        chosen = {
-            "label": self.label,
-            "score": list(self.scores) or self.score,
-            "weight": self.weight,
-            "time": self.time,
-            "group": self.group,
-            "features": list(self.features or ()),
-        }
-        return {**chosen, "excluded": excluded, "guessed": list(self.guessed)}
+        features = list(self.features or ())
+        return {**self._named(), "features": features, "excluded": excluded, "guessed": list(self.guessed)}
 
     @property
     def columns(self) -> list[str]:
@@ -86,15 +83,9 @@ class Roles:
         others = (self.score, *self.scores, self.label, self.weight, self.time, self.group)
         return list(dict.fromkeys(name for name in (*(self.features or ()), *others) if name is not None))
 
-    def _named(self) -> Iterable[tuple[str, str]]:
-        named = (("label", self.label), ("score", ", ".join(self.scores) or self.score), ("weight", self.weight))
-        blocks = (("time", self.time), ("group", self.group))
-        return ((role, name) for role, name in (*named, *blocks) if name is not None)
-
-    def _guess(self, role: str) -> str:
-        if role not in self.guessed:
-            return ""
-        return " (guessed; --time none to ignore it)" if role == "time" else " (guessed)"
+    def _named(self) -> dict[str, Any]:
+        score = list(self.scores) or self.score
+        return {"label": self.label, "score": score, "weight": self.weight, "time": self.time, "group": self.group}
 
 
 def assign(
