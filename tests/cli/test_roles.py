@@ -46,6 +46,13 @@ def test_named_features_are_taken_as_they_are():
     assert assign(table).features is None
 
 
+@pytest.mark.parametrize("features", [[], ()])
+def test_another_column_of_dates_is_left_out_beside_the_time(features: Any):
+    days = {"day": ["2024-05-01", "2024-05-02", "2024-05-03"], "paid": ["2024-06-01", "2024-06-02", "2024-06-03"]}
+    roles = assign(pa.table({**BASE, **days}), time="day", features=features)
+    assert (roles.features, [name for name, _ in roles.excluded]) == (("site",), ["paid"])
+
+
 def test_nested_columns_are_left_out():
     roles = assign(pa.table({**BASE, "tags": [["a"], [], ["b"]]}), features=[])
     assert roles.features == ("site",)

@@ -14,13 +14,13 @@ EXAMPLES = (
 @in_blocks
 @features_options
 @seed_option("Seed of the folds.")
-def advise(rows: RowOptions, features: tuple[str, ...], exclude: tuple[str, ...], seed: int, as_json: bool) -> None:
+def advise(rows: RowOptions, seed: int, as_json: bool) -> None:
     """Say which columns carry miscalibration.
 
     Each column of DATA is tested by itself: how much the held-out log loss falls when predictions are corrected by it
     beside the score.
     """
-    with labelled_data(rows, features, exclude) as (opened, roles):
+    with labelled_data(rows) as (opened, roles):
         used = opened.table(roles.columns)
     from mbct.evaluation.feature_ranking import rank_features
 

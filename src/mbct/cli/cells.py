@@ -59,9 +59,6 @@ def aggregate(
     batch: str | None,
     replace: bool,
     min_rows: int | None,
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
-    memory_limit: str | None,
     as_json: bool,
 ) -> None:
     """Add the rows of DATA to a store as cells.
@@ -71,7 +68,7 @@ def aggregate(
     """
     name = batch or " ".join(part for part in (day, rows.data, rows.sql) if part)
     held = store.manifest().find(name) is not None and not replace
-    with labelled_data(rows, features, exclude, memory_limit=memory_limit) as (data, roles):
+    with labelled_data(rows) as (data, roles):
         added = append_rows(store, data, roles, day, name, replace=replace, min_rows=min_rows)
     again = ", which the store held already" if held else ""
     text = f"{added.count:,.0f} rows of {added.day} in {added.n_cells:,} cells as batch {name!r}{again}"

@@ -25,20 +25,12 @@ EXAMPLES = (
 @names_option("--methods", "Methods to compare; all that need no setting if not given.")
 @click.option("--folds", default=5, show_default=True, type=click.IntRange(min=2), help="Parts for cross-validation.")
 @seed_option("Seed of the folds.")
-def compare(
-    rows: RowOptions,
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
-    methods: tuple[str, ...],
-    folds: int,
-    seed: int,
-    as_json: bool,
-) -> None:
+def compare(rows: RowOptions, methods: tuple[str, ...], folds: int, seed: int, as_json: bool) -> None:
     """Say which calibration method to take.
 
     Every method is fitted on the same folds of DATA and evaluated on the rows held out.
     """
-    with labelled_data(rows, features, exclude, many_classes=True) as (opened, roles):
+    with labelled_data(rows, many_classes=True) as (opened, roles):
         classes = classes_of(opened, roles, rows.score) if roles.scores else []
         used = (opened.with_text(roles.label) if roles.scores else opened).table(roles.columns)
     options: Any = {"time": roles.time, "groups": roles.group, "block": rows.block, "sample_weight": roles.weight}

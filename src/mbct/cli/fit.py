@@ -68,15 +68,12 @@ EXAMPLES = (
 @memory_option
 def fit(
     rows: RowOptions,
-    features: tuple[str, ...],
-    exclude: tuple[str, ...],
     method: str,
     preset: str | None,
     settings: dict[str, Any],
     output: str,
     gap: int,
     half_life: float | None,
-    memory_limit: str | None,
     as_json: bool,
 ) -> None:
     """Learn the bias of predictions; write a model.
@@ -85,8 +82,8 @@ def fit(
     processed in place and need not fit into memory.
     """
     parameters = {**settings, **({"preset": preset} if preset else {})}
-    with labelled_data(rows, features, exclude, many_classes=True, memory_limit=memory_limit) as (data, roles):
-        named = list(roles.features or ()) if features else None
+    with labelled_data(rows, many_classes=True) as (data, roles):
+        named = list(roles.features or ()) if rows.features else None
         blocks = {"time": roles.time, "groups": roles.group, "block": rows.block, "gap": gap, "half_life": half_life}
         if roles.scores:
             classes = classes_of(data, roles, rows.score)

@@ -3,7 +3,7 @@
 import datetime
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,8 @@ class LoopConfig:
 
     def rows(self, day: datetime.date) -> RowOptions:
         """The rows of a day's log."""
-        return RowOptions(self.log_of(day), None, self.label, self.positive, self.score, self.weight)
+        log = self.log_of(day)
+        return RowOptions(log, None, self.label, self.positive, self.score, self.weight, exclude=self.exclude)
 
 
 @command(examples=EXAMPLES)
@@ -129,7 +130,7 @@ def _append(config: LoopConfig, store: "CellStore", day: datetime.date) -> list[
         each = day - datetime.timedelta(days=back)
         if back and not Path(config.log_of(each)).exists():
             continue
-        with labelled_data(config.rows(each), config.features, config.exclude) as (data, roles):
+        with labelled_data(replace(config.rows(each), features=config.features)) as (data, roles):
             batch = f"log of {each.isoformat()}"
             append_rows(store, data, roles, each.isoformat(), batch, replace=True)
         appended.append(batch)
@@ -155,7 +156,7 @@ def _watch(
     elif Path(config.log_of(watched)).exists():
         then = (run["served"] for run in history.runs() if run["day"] >= watched.isoformat() and "served" in run)
         calibrator = _model(registry, next(then, served))
-        with labelled_data(config.rows(watched), exclude=config.exclude) as (data, roles):
+        with labelled_data(config.rows(watched)) as (data, roles):
             rows = rows_by_day(data, roles, calibrator, by, watched.isoformat())
         take_days(watching, *rows, state.get("last_day"))
         history.keep_monitor_state({"last_day": int(rows[3].max()), **watching.to_dict()})
@@ -206,7 +207,7 @@ def _report(config: LoopConfig, registry: "ModelRegistry", day: datetime.date) -
         return None
     from mbct.report import write_report
 
-    with labelled_data(config.rows(day), exclude=config.exclude) as (data, roles):
+    with labelled_data(config.rows(day)) as (data, roles):
         table = data.table()
     Path(config.reports).mkdir(parents=True, exist_ok=True)
     path = Path(config.reports) / f"{day.isoformat()}.html"

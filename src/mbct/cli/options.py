@@ -44,7 +44,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 @dataclass(frozen=True)
 class RowOptions:
-    """Which rows, which of their columns are the label, the score and the weight, and which rows belong together."""
+    """Which rows, what their columns are for, and which rows belong together."""
 
     data: str | None
     sql: str | None
@@ -55,6 +55,10 @@ class RowOptions:
     time: str | None = NO_TIME
     group: str | None = None
     block: "BlockSize" = "day"
+    features: Sequence[str] | None = None
+    """Columns that may explain a bias; empty for every one that is fit to, None where none are wanted."""
+    exclude: Sequence[str] = ()
+    memory_limit: str | None = None
 
 
 def number_or_text(_: click.Context, __: click.Parameter, value: str | None) -> str | int | None:
@@ -175,16 +179,10 @@ def _settings(_: click.Context, __: click.Parameter, value: Sequence[str]) -> di
 
 @contextmanager
 def labelled_data(
-    rows: RowOptions,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    *,
-    score: str | Sequence[str] | None = None,
-    many_classes: bool = False,
-    memory_limit: str | None = None,
+    rows: RowOptions, *, score: str | Sequence[str] | None = None, many_classes: bool = False
 ) -> Iterator[tuple[Data, Roles]]:
     """The labelled rows, and the role of each column, which is shown; ``score`` stands in for one that is not named."""
-    with open_data(rows.data, rows.sql, memory_limit=memory_limit) as opened:
+    with open_data(rows.data, rows.sql, memory_limit=rows.memory_limit) as opened:
         named = score_columns(opened, rows.score) if rows.score else [score] if isinstance(score, str) else score or ()
         if len(named) > 1 and not many_classes:
             raise ParameterError(f"this command takes one probability; --score names {len(named)} columns")
@@ -196,8 +194,8 @@ def labelled_data(
             weight=rows.weight,
             time=rows.time,
             group=rows.group,
-            features=features,
-            exclude=exclude,
+            features=rows.features,
+            exclude=rows.exclude,
         )
         for line in roles.lines():
             note(line)

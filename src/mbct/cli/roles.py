@@ -102,7 +102,7 @@ def assign(
 ) -> Roles:
     """Roles of the columns of ``data``; label, score and time are guessed where they are not named.
 
-    ``features`` names them; an empty list takes every column that is fit to be one; None wants none. ``time`` is a
+    ``features`` names them; an empty sequence takes every column that is fit to be one; None wants none. ``time`` is a
     column's name, "none" for none, or None for a column of dates if there is one. ``scores``: one for each class.
     """
     asked_for_none, time = time == NO_TIME, None if time == NO_TIME else time
@@ -116,9 +116,9 @@ def assign(
     if len(set(taken)) < len(taken):
         raise DataError(f"label, score and weight must be different columns, got {', '.join(taken)}")
     others = [name for name in data.names if name not in (*taken, time, group)]
-    dates = (
-        {} if time is not None and features != [] else _dates(data, [name for name in others if name not in exclude])
-    )
+    every_column = features is not None and not features
+    likely = [name for name in others if name not in exclude] if time is None or every_column else []
+    dates = _dates(data, likely)
     if time is None and not asked_for_none:
         n_days = _days(data, list(dates))
         time = next((name for name in dates if n_days[name] >= _FEWEST_DAYS), None)
