@@ -10,7 +10,7 @@ import numpy as np
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number, refuse_no_category
 from mbct.errors import DataError, ParameterError
-from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins
+from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins, fit_score_bins
 from mbct.validation import FloatArray
 
@@ -36,25 +36,19 @@ def fit_bins(
     sums = (weights, weights * y_true, weights * y_prob)
     fitted: list[Feature] = [fit_score_bins(score_column, *distinct_numbers(y_prob, weight), options)]
     for name in features:
+        column = columns.column(name)
         if name in by_value:
-            _refuse_nested(name, columns.column(name))
-        fitted.append(fit_column(name, columns.column(name), *sums, options, by_value=name in by_value))
+            _refuse_nested(name, column)
+            fitted.append(fit_categories(name, column, *sums, options))
+        else:
+            fitted.append(fit_number_bins(name, *distinct_numbers(as_floats(column), weight), options.numeric_bins))
     return FeatureBins(tuple(fitted))
 
 
-def fit_column(
-    name: str,
-    column: Any,
-    weight: FloatArray,
-    label: FloatArray,
-    pred: FloatArray,
-    options: BinningOptions,
-    *,
-    by_value: bool,
-) -> Feature:
-    """Bins of a column, given the weight, the positives and the predicted positives of each of its entries."""
-    if not by_value:
-        return fit_number_bins(name, *distinct_numbers(as_floats(column), weight), options.numeric_bins)
+def fit_categories(
+    name: str, column: Any, weight: FloatArray, label: FloatArray, pred: FloatArray, options: BinningOptions
+) -> CategoryBins:
+    """Bins of a column that is coded by value; each entry has a weight, positives and predicted positives."""
     values, position = factorize(column)
     w, y, p = (np.bincount(position, each, len(values)).astype(np.float64) for each in (weight, label, pred))
     return fit_category_bins(name, values, w, y, p, options.min_category_rows, float(label.sum() / weight.sum()))

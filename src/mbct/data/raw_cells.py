@@ -22,13 +22,13 @@ from mbct.data.columns import as_floats, factorize
 from mbct.data.encoding import category_values
 from mbct.data.engines.engine import Frame
 from mbct.data.expressions import number
-from mbct.data.memory import encode_column, fit_column
+from mbct.data.memory import encode_column, fit_categories
 from mbct.data.rows import SUM_NAMES, EngineRows, P, W, Y, code_column, sums_by
 from mbct.jit import kernel
 from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
-from mbct.training.binning import BinningOptions, fit_category_bins
+from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
 from mbct.training.cells import Cells, build_cells, group_rows
 from mbct.validation import FloatArray
 
@@ -96,10 +96,13 @@ class RawRows:
         columns = {name: np.asarray(found[name].to_numpy(), dtype=np.float64) for name in SUM_NAMES}
         sums = Sums(**columns, logit=np.full(len(found), np.nan))
         fitted: list[Feature] = [self.bins_of_score]
-        of_group = (sums.count, sums.label, sums.pred)
         codes = [np.asarray(found[code_column(0)].to_numpy(), dtype=np.intp)]
         for name, key in zip(self.features, self.keys[1:], strict=True):
-            fitted.append(fit_column(name, found[key], *of_group, self.options, by_value=name in self.by_value))
+            if name in self.by_value:
+                fitted.append(fit_categories(name, found[key], sums.count, sums.label, sums.pred, self.options))
+            else:
+                distinct = distinct_numbers(as_floats(found[key]), sums.count)
+                fitted.append(fit_number_bins(name, *distinct, self.options.numeric_bins))
             codes.append(encode_column(found[key], fitted[-1]))
         # Groups whose values share all their bins are one cell.
         bins = FeatureBins(tuple(fitted))

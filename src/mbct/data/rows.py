@@ -130,22 +130,21 @@ def _with_spelled_label(source: LazySource, label: str) -> LazySource:
 def _checked(rows: LazySource, score_column: str, label: str, weight: str | None) -> EngineRows:
     """Count the rows and their weight; where an extreme value shows a fault, say which and in how many rows."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
-    of_weights = [] if weight is None else [w.count().alias("w"), w.min().alias("w_least"), w.max().alias("w_most")]
-    positives, other = w * y, (y * (y - 1.0)).abs()
-    found = rows.engine.collect(
-        rows.frame.select(P, Y, W, positives.alias("positives"), other.alias("other")).select(
-            nw.len().alias("rows"),
-            w.sum().alias("weight"),
-            nw.col("positives").sum(),
-            p.count().alias("p"),
-            p.min().alias("p_least"),
-            p.max().alias("p_most"),
-            y.count().alias("y"),
-            nw.col("other").max(),
-            *of_weights,
-        )
-    )
-    result = {name: found[name].to_list()[0] for name in found.columns}
+    wanted = {
+        "rows": nw.len(),
+        "weight": w.sum(),
+        "positives": nw.col("positives").sum(),
+        "p": p.count(),
+        "p_least": p.min(),
+        "p_most": p.max(),
+        "y": y.count(),
+        "other": nw.col("other").max(),
+    }
+    if weight is not None:
+        wanted |= {"w": w.count(), "w_least": w.min(), "w_most": w.max()}
+    prepared = rows.frame.select(P, Y, W, (w * y).alias("positives"), (y * (y - 1.0)).abs().alias("other"))
+    found = rows.engine.collect(prepared.select(*(each.alias(name) for name, each in wanted.items())))
+    result = {name: found[name].to_list()[0] for name in wanted}
     if not result["rows"]:
         raise DataError("the data is empty (0 rows)")
     present = [result[name] for name in ("p", "y", "w") if name in result]

@@ -144,7 +144,9 @@ def _text_table(name: str, keys: list[bytes]) -> Iterator[str]:
     literals = []
     for i, key in enumerate(keys):
         if len(key) > _LONGEST_LITERAL:
-            yield from _array("char", f"long_{name}_{i}", [*map(_character, key), "0"])
+            yield from _array(
+                "char", f"long_{name}_{i}", [*(str(byte) if byte < 128 else f"(char){byte}" for byte in key), "0"]
+            )
             literals.append(f"long_{name}_{i}")
         else:
             literals.append(_text(key))
@@ -159,10 +161,6 @@ def _text(value: bytes) -> str:
     """
     special = {ord('"'): '\\"', ord("\\"): "\\\\", ord("?"): "\\?"}
     return '"' + "".join(special.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in value) + '"'
-
-
-def _character(byte: int) -> str:
-    return str(byte if byte < 128 else f"(char){byte}")
 
 
 def _comment(name: str) -> str:

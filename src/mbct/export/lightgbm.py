@@ -18,7 +18,7 @@ from mbct.data.columns import as_floats, read_columns
 from mbct.data.memory import encode_column
 from mbct.errors import ParameterError
 from mbct.export.spelling import identifiers
-from mbct.model.bins import Feature, NumberBins
+from mbct.model.bins import NumberBins
 from mbct.model.conditions import Case, CodeBranch, Decision, Leaf, decisions
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray
@@ -133,6 +133,7 @@ def to_lightgbm(model: CalibrationEnsemble) -> str:
         root = binary_tree(model, tree, coded)
         blocks.append("\n".join([f"Tree={number}", *_tree_lines(root, model.link == "linear"), "", "", ""]))
     names = identifiers(model.bins.names)
+    infos = (":".join(map(str, range(b.n_codes))) if j in coded else "[-inf:inf]" for j, b in enumerate(model.bins))
     header = [
         "tree",
         "version=v4",
@@ -142,7 +143,7 @@ def to_lightgbm(model: CalibrationEnsemble) -> str:
         f"max_feature_idx={len(names) - 1}",
         "objective=regression",
         f"feature_names={' '.join(names)}",
-        f"feature_infos={' '.join(_feature_info(bins, j in coded) for j, bins in enumerate(model.bins))}",
+        f"feature_infos={' '.join(infos)}",
         *([f"tree_sizes={' '.join(str(len(block.encode())) for block in blocks)}"] if blocks else []),
     ]
     return "\n".join([*header, "", "".join(blocks) + "end of trees", ""])
@@ -171,10 +172,6 @@ def from_raw_score(model: CalibrationEnsemble, y_prob: FloatArray, raw_score: Fl
     if not model.trees:
         return np.array(y_prob, dtype=np.float64)
     return model.apply_steps(y_prob, np.exp(raw_score) if model.link == "linear" else raw_score)
-
-
-def _feature_info(bins: Feature, coded: bool) -> str:
-    return ":".join(map(str, range(bins.n_codes))) if coded else "[-inf:inf]"
 
 
 def _tree_lines(root: BinaryTree, linear: bool) -> Iterator[str]:

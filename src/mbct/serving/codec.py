@@ -148,7 +148,7 @@ def _from_arrow(loaded: LoadedModel, body: bytes, limits: Limits, query: bytes) 
         raise Problem(415, "Unsupported Media Type", "this service has no pyarrow: send JSON or MessagePack") from error
     try:
         _check_messages(pa, body, limits)
-        ids_column = _ids_column(query)
+        ids_column = parse_qs(query.decode("ascii", "replace")).get("ids", [None])[0]
         with pa.ipc.open_stream(body) as reader:
             schema = reader.schema
         # What the model does not need is not decoded, and what it needs has a type that cannot unfold.
@@ -170,11 +170,6 @@ def _from_arrow(loaded: LoadedModel, body: bytes, limits: Limits, query: bytes) 
 def wants_interval(query: bytes) -> bool:
     """Whether the answer is to have the interval of each row: ``?interval=1``."""
     return b"interval" in query and parse_qs(query.decode("ascii", "replace")).get("interval") in (["1"], ["true"])
-
-
-def _ids_column(query: bytes) -> str | None:
-    named = parse_qs(query.decode("ascii", "replace")).get("ids")
-    return named[0] if named else None
 
 
 def _check_messages(pa: Any, body: bytes, limits: Limits) -> None:

@@ -29,7 +29,7 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def data_received(self, data: bytes) -> None:
         """Some bytes: what belongs to no request yet are headers, and those have limits."""
         super().data_received(data)
-        if self._request_under_way():
+        if self.cycle is not None and not self.cycle.response_complete:  # a request is under way
             self._headers_came()
             return
         self._header_bytes += len(data)
@@ -42,9 +42,6 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """The end."""
         self._headers_came()
         super().connection_lost(exc)
-
-    def _request_under_way(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_headers(self) -> None:
         self._timer = self.loop.call_later(self._limits.header_seconds, self._give_up)

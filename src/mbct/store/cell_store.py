@@ -21,7 +21,7 @@ from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, entry_of, fault_of, from_parquet, to_parquet
 from mbct.store.compaction import delete_leftovers, drop_days, join_batches
 from mbct.store.document_log import DocumentLog
-from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, days_between
+from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, day_number, days_between
 from mbct.store.storage import open_storage
 from mbct.training.cells import Cells, build_cells
 from mbct.validation import FloatArray
@@ -30,7 +30,6 @@ _MANIFESTS_KEPT = 20
 _GRACE_SECONDS = 3600.0
 """Unnamed files younger than this may belong to a writer that is about to name them, or to a reader."""
 _MOST_READS = 20
-_EPOCH = "1970-01-01"
 
 
 class DroppedDayError(DataError):
@@ -101,12 +100,7 @@ class CellStore:
             Day on which these labels were known, from which :func:`~mbct.store.maturity.store_maturity` learns how late
             labels come; today if not given.
         """
-        if not batch:
-            raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
-        if cells.fingerprint != bins.fingerprint:
-            raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-        if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
-            raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
+        _require_storable(cells, bins, batch)
         if cells.block is not None:
             cells = replace_fields(cells, block=None).canonical()  # the store's blocks are its days
         self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
@@ -279,7 +273,7 @@ class CellStore:
             fade = 1.0 if half_life is None else 0.5 ** (days_between(day, last) / half_life)
             block = np.full(len(cells), number, dtype=np.int32) if by_day else None
             merged.append(replace_fields(cells if fade == 1.0 else cells.decay(fade), block=block))
-            days.append(days_between(_EPOCH, day))
+            days.append(day_number(day))
         cells = merged[0].merge(*merged[1:])
         day_of_cell = None if cells.block is None else np.array(days, dtype=np.int64)[cells.block]
         return Window(cells, bins, first, last, tuple(batches), half_life, day_of_cell)
@@ -332,6 +326,15 @@ class CellStore:
             raise ModelFileError(
                 f"{self.storage.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
             )
+
+
+def _require_storable(cells: Cells, bins: FeatureBins, batch: str) -> None:
+    if not batch:
+        raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
+    if cells.fingerprint != bins.fingerprint:
+        raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
+    if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
+        raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:

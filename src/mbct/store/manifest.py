@@ -130,3 +130,8 @@ def as_day(day: str | datetime.date) -> str:
 def days_between(earlier: str, later: str) -> int:
     """Whole days from one day to another."""
     return (datetime.date.fromisoformat(later) - datetime.date.fromisoformat(earlier)).days
+
+
+def day_number(day: str) -> int:
+    """Days since 1970-01-01."""
+    return days_between("1970-01-01", day)

@@ -12,11 +12,10 @@ from mbct.stats.logodds import logit, sigmoid
 from mbct.stats.maturity import Maturity, Snapshot, maturity_of_snapshots
 from mbct.stats.sums import Sums
 from mbct.store.cell_store import CellStore, Window
-from mbct.store.manifest import DaySnapshot, days_between
+from mbct.store.manifest import day_number, days_between
 from mbct.validation import FloatArray
 
 MaturityOption = Literal["auto"] | int | None
-_EPOCH = "1970-01-01"
 _NEWTON_STEPS = 20
 _LEAST_SHARE = 0.5  # Days with fewer of their positives are left out: what is missing would be mostly guessed
 
@@ -40,7 +39,9 @@ def store_maturity(store: CellStore) -> Maturity:
             f"{store.storage.url} has seen no day again: replace days as their labels come (replace=True, --replace), "
             "or give the number of days to wait"
         )
-    return maturity_of_snapshots(_numbered(one) for one in found)
+    return maturity_of_snapshots(
+        Snapshot(day_number(one.day), day_number(one.seen), one.rows, one.positives) for one in found
+    )
 
 
 def complete_shares(store: CellStore, maturity: MaturityOption) -> Mapping[str, float]:
@@ -64,7 +65,7 @@ def matured(window: Window, shares: Mapping[str, float]) -> Window:
     """A window kept by day with the sums that its rows would have once all labels had come; days of share 0 go."""
     if window.day is None or not shares:
         return window
-    by_number = {days_between(_EPOCH, day): share for day, share in shares.items()}
+    by_number = {day_number(day): share for day, share in shares.items()}
     share = np.array([by_number.get(day, 1.0) for day in window.day.tolist()])
     kept = share > 0.0
     cells = window.cells.select(kept)
@@ -101,7 +102,3 @@ def _at_level(y_prob: FloatArray, count: FloatArray, positives: float) -> FloatA
         z = z + np.clip((positives - np.sum(count * p)) / max(np.sum(count * p * (1.0 - p)), 1e-12), -1.0, 1.0)
         p = sigmoid(z)
     return np.clip(p, 0.0, 1.0 - 1e-9)
-
-
-def _numbered(one: DaySnapshot) -> Snapshot:
-    return Snapshot(days_between(_EPOCH, one.day), days_between(_EPOCH, one.seen), one.rows, one.positives)

@@ -238,11 +238,6 @@ def version_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:VERSION_DIGITS]
 
 
-def is_redis(where: str | os.PathLike[str]) -> bool:
-    """Whether an address is that of a Redis."""
-    return str(where).startswith(_REDIS_SCHEMES)
-
-
 def publish(
     model: str | os.PathLike[str] | bytes,
     url: str,
@@ -281,7 +276,7 @@ def _backend(where: "CellStore | str | os.PathLike[str] | Backend", name: str) -
         return FileBackend(where.storage)
     if not isinstance(where, str | os.PathLike):
         return where
-    if not is_redis(where):
+    if not str(where).startswith(_REDIS_SCHEMES):
         return FileBackend(open_storage(where))
     from mbct.store.redis_backend import RedisBackend
 

@@ -106,7 +106,7 @@ class RedisBackend:
     def content(self, version: str) -> bytes | None:
         """Bytes of a version."""
         with self._reachable():
-            found = self._client.hget(self._model_key(version), "content")
+            found = self._client.hget(self._key("model", version), "content")
         return None if found is None else bytes(found)
 
     def versions(self) -> list[ModelVersion]:
@@ -116,8 +116,8 @@ class RedisBackend:
             listed = self._client.zrange(f"{self._root}:versions", 0, -1, desc=True, withscores=True)
             pipeline = self._client.pipeline(transaction=False)
             for version, _ in listed:
-                pipeline.hstrlen(self._model_key(version.decode()), "content")
-                pipeline.hget(self._model_key(version.decode()), "note")
+                pipeline.hstrlen(self._key("model", version.decode()), "content")
+                pipeline.hget(self._key("model", version.decode()), "note")
             details = pipeline.execute()
         return [
             ModelVersion(version.decode(), at, version.decode() == current, size, (note or b"").decode())
@@ -133,9 +133,9 @@ class RedisBackend:
             "note": note,
         }
         with self._reachable():
-            self._client.hset(self._model_key(version), mapping=fields)
+            self._client.hset(self._key("model", version), mapping=fields)
             if self._rules:
-                write_rules(self._client, self._rules_key(version), model)
+                write_rules(self._client, self._key("rules", version), model)
 
     def put_into_service(self, version: str, note: str) -> None:  # noqa: ARG002 - kept with the version
         """Point to a version, then delete the oldest."""
@@ -175,14 +175,11 @@ class RedisBackend:
                 text = version.decode()
                 pipeline = self._client.pipeline(transaction=True)
                 pipeline.zrem(f"{self._root}:versions", version)
-                pipeline.delete(self._model_key(text), *layout_keys(self._client, self._rules_key(text)))
+                pipeline.delete(self._key("model", text), *layout_keys(self._client, self._key("rules", text)))
                 pipeline.execute()
 
-    def _model_key(self, version: str) -> str:
-        return f"{self._root}:model:{version}"
-
-    def _rules_key(self, version: str) -> str:
-        return f"{self._root}:rules:{version}"
+    def _key(self, part: str, version: str) -> str:
+        return f"{self._root}:{part}:{version}"
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:

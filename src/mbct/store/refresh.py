@@ -120,11 +120,14 @@ def refresh(
     }
     metrics = {name: metrics_of_cells(values, evaluation.cells) for name, values in log_odds.items()}
     comparison = compare_on_cells(log_odds["in service"], log_odds["candidate"], evaluation.cells, evaluation.day)
-    p_worse = _p_worse(comparison, len({batch.day for batch in evaluation.batches}))
+    # Few days estimate their own spread roughly, which Student's t allows for; one day has its rows alone.
+    n_days = len({batch.day for batch in evaluation.batches})
+    p_worse = comparison.p_worse if n_days < 2 else float(stdtr(n_days - 1, comparison.z))
     promoted, reason = _decide(comparison, p_worse, require, level, previous)
     content = dumps(candidate)
     model = registry.add(content)
     decision = "promoted" if promoted else "kept"
+    incomplete = {day: share for day, share in sorted(shares.items()) if share < 1.0}
     details = {
         "previous": previous,
         "candidate": model,
@@ -132,7 +135,7 @@ def refresh(
         "require": require,
         "level": level,
         "parameters": parse_document(content)["parameters"],
-        "maturity": None if maturity is None else {"option": maturity, "shares": _incomplete(shares)},
+        "maturity": None if maturity is None else {"option": maturity, "shares": incomplete},
         "training": _described(training),
         "holdout": _described(evaluation),
         "metrics": {name: asdict(found) for name, found in metrics.items()},
@@ -188,11 +191,6 @@ def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previo
     return loaded
 
 
-def _p_worse(comparison: PairedGain, n_days: int) -> float:
-    """Few days estimate their own spread roughly, which Student's t allows for; one day has its rows alone."""
-    return comparison.p_worse if n_days < 2 else float(stdtr(n_days - 1, comparison.z))
-
-
 def _decide(
     comparison: PairedGain, p_worse: float, require: Require, level: float, previous: str | None
 ) -> tuple[bool, str]:
@@ -208,10 +206,6 @@ def _decide(
         return True, f"better than {other}: {found}"
     promoted = require == "not worse"
     return promoted, f"no difference to {other} at level {level:g}: {found}{'' if promoted else kept}"
-
-
-def _incomplete(shares: Mapping[str, float]) -> dict[str, float]:
-    return {day: share for day, share in sorted(shares.items()) if share < 1.0}
 
 
 def _described(window: Window) -> dict[str, Any]:

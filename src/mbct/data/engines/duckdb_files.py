@@ -42,7 +42,9 @@ def connect(path: str | None = None, *, memory_limit: str | None = None, threads
     duckdb = import_duckdb()
     database = ":memory:"
     if path is not None and path.startswith(DATABASE):
-        database = _database_file(path)
+        # duckdb:///clicks.db is relative, duckdb:////tmp/clicks.db absolute, as in SQLAlchemy.
+        parts = urlsplit(path)
+        database = unquote(parts.netloc + parts.path.removeprefix("/"))
         if not Path(database).is_file():
             raise StorageError(f"no database {database}; check the path in {path}")
     spill = Path(tempfile.gettempdir()) / f"mbct-duckdb-{uuid.uuid4().hex}"
@@ -90,12 +92,6 @@ def is_text(path: str) -> bool:
 def table_of(path: str) -> str | None:
     """The table that the path of a database names."""
     return parse_qs(urlsplit(path).query).get("table", [None])[0]
-
-
-def _database_file(path: str) -> str:
-    # duckdb:///clicks.db is relative, duckdb:////tmp/clicks.db absolute, as in SQLAlchemy.
-    parts = urlsplit(path)
-    return unquote(parts.netloc + parts.path.removeprefix("/"))
 
 
 def _only_table(connection: Any, path: str) -> str:
