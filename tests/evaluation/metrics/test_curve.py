@@ -83,7 +83,7 @@ def test_the_parts_of_the_log_loss_add_up_and_are_those_of_isotonic_regression()
 
 
 def test_tied_predictions_of_both_classes_do_not_lower_the_variational_error():
-    """Rows of one prediction are held out together: else the labels left to train on would contradict those held out."""
+    """Rows of one prediction are held out together: else labels to train on would contradict those held out."""
     rng = np.random.default_rng(0)
     p = rng.uniform(0.05, 0.6, 3000).round(2)
     group = rng.choice(["a", "b"], 3000)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.folds import row_keys, stratified_folds
-from mbct.calibrators.multiclass.logits import fit_logits
+from mbct.calibrators.multiclass.logits import fit_logits, pull_of, summed_log_loss
 from mbct.calibrators.multiclass.scaling import LogitScaling, fit_temperature
 from mbct.calibrators.multiclass.scores import ClassRows
 from mbct.data.columns import Columns
@@ -26,10 +26,8 @@ _N_FOLDS = 5
 
 def penalised(n_classes: int, penalty: float, diagonal: float) -> FloatArray:
     """Pull of each coefficient for penalties on the mean square of the off-diagonal, of b and of the diagonal − 1."""
-    pull = np.full((n_classes, n_classes + 1), 2.0 * penalty / (n_classes * (n_classes - 1)))
-    pull[:, -1] = 2.0 * penalty / n_classes
-    np.fill_diagonal(pull, 2.0 * diagonal / n_classes)
-    return pull
+    off_diagonal = 2.0 * penalty / (n_classes * (n_classes - 1))
+    return pull_of(n_classes, off_diagonal, 2.0 * diagonal / n_classes, 2.0 * penalty / n_classes)
 
 
 def fit_by_cross_validation(
@@ -46,8 +44,7 @@ def fit_by_cross_validation(
         for i, pull in enumerate(pulls):
             fitted = fit_logits(x[~held_out], code[~held_out], weight[~held_out], pull, fitted)
             probabilities = softmax(x[held_out] @ fitted[:, :-1].T + fitted[:, -1])
-            given = probabilities[np.arange(len(probabilities)), code[held_out]]
-            losses[i] -= np.sum(weight[held_out] * np.log(np.maximum(given, np.finfo(np.float64).tiny)))
+            losses[i] += summed_log_loss(probabilities, code[held_out], weight[held_out])
     return fit_logits(x, code, weight, pulls[int(np.argmin(losses))])
 
 

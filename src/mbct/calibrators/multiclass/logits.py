@@ -46,6 +46,20 @@ def fit_logits(
     return _filled(start, free, _minimise(loss_and_gradient, curvature, first[free]))
 
 
+def pull_of(n_classes: int, off_diagonal: float, diagonal: float, intercept: float) -> FloatArray:
+    """Pull of each coefficient (W, b): the same for the off-diagonal of W, for its diagonal and for b."""
+    pull = np.full((n_classes, n_classes + 1), off_diagonal)
+    pull[:, -1] = intercept
+    np.fill_diagonal(pull, diagonal)
+    return pull
+
+
+def summed_log_loss(probabilities: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray) -> float:
+    """−Σ w·log of each row's probability of its class."""
+    given = probabilities[np.arange(len(code)), code]
+    return -float(np.sum(weight * np.log(np.maximum(given, np.finfo(np.float64).tiny))))
+
+
 def _filled(start: FloatArray, free: npt.NDArray[np.bool_], flat: FloatArray) -> FloatArray:
     beta = start.copy()
     beta[free] = flat

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from mbct.calibrators.multiclass.logits import fit_logits
+from mbct.calibrators.multiclass.logits import fit_logits, pull_of, summed_log_loss
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
 from mbct.errors import ParameterError
 from mbct.model.class_model import LOG_RANGE, LOWEST_FLOOR, ClassModel, ClassScaling
@@ -35,8 +35,7 @@ def fit_temperature(probabilities: FloatArray, code: npt.NDArray[np.intp], weigh
 
 def _inverse_temperature(x: FloatArray, code: npt.NDArray[np.intp], weight: FloatArray) -> tuple[float, float]:
     """The a of the least log loss of softmax(a·x), and that loss."""
-    rows = np.arange(len(x))
-    given = np.sum(weight * x[rows, code])
+    given = np.sum(weight * x[np.arange(len(x)), code])
 
     def slope(log_inverse: float) -> float:
         return float(np.sum(weight * np.sum(x * softmax(np.exp(log_inverse) * x), axis=1)) - given)
@@ -46,8 +45,7 @@ def _inverse_temperature(x: FloatArray, code: npt.NDArray[np.intp], weight: Floa
         -LOG_RANGE if low >= 0 else LOG_RANGE if high <= 0 else brentq(slope, -LOG_RANGE, LOG_RANGE, xtol=1e-12)
     )
     inverse = float(np.exp(log_inverse))
-    likelihood = np.maximum(softmax(inverse * x)[rows, code], np.finfo(np.float64).tiny)
-    return inverse, -float(np.sum(weight * np.log(likelihood)))
+    return inverse, summed_log_loss(softmax(inverse * x), code, weight)
 
 
 class LogitScaling(ManyScores):
@@ -116,8 +114,6 @@ class MatrixScalingCalibrator(LogitScaling):
             return
         strength = 2.0 * self.penalty * n_classes / float(np.sum(weight))
         off_diagonal = strength * (n_classes - 1) if self.structure == "matrix" else np.inf
-        pull = np.full((n_classes, n_classes + 1), off_diagonal)
-        pull[:, -1] = strength
-        np.fill_diagonal(pull, strength)
+        pull = pull_of(n_classes, off_diagonal, strength, strength)
         beta = fit_logits(self.map_.tempered(rows.probabilities), code, weight, pull)
         self.map_ = self.map_.with_coefficients(beta)

@@ -62,12 +62,12 @@ class HistogramCalibrator(ScoreCalibrator):
         added = self.smoothing * np.array([float(np.sum(counts.positive) / np.sum(counts.total)), 1.0])
         if self.strategy == "uniform-mass":
             starts = uniform_mass_starts(counts.total, self.n_bins)
-            positive, total = (np.add.reduceat(each, starts) for each in (counts.positive, counts.total))
-            return StepMap(edges_between(counts.score, starts), (positive + added[0]) / (total + added[1]))
+            bins = counts.joined(starts)
+            return StepMap(edges_between(counts.score, starts), (bins.positive + added[0]) / (bins.total + added[1]))
         if self.strategy == "equal-width":
             edges = np.arange(1, self.n_bins) / self.n_bins
-            bins = np.searchsorted(edges, counts.score, side="left")
-            positive, total = (np.bincount(bins, each, self.n_bins) for each in (counts.positive, counts.total))
+            number = np.searchsorted(edges, counts.score, side="left")
+            positive, total = (np.bincount(number, each, self.n_bins) for each in (counts.positive, counts.total))
             middle = (np.arange(self.n_bins) + 0.5) / self.n_bins
             rates = (positive + added[0]) / np.where(total > 0, total + added[1], 1.0)
             return StepMap(edges, np.where(total > 0, rates, middle))
@@ -175,8 +175,12 @@ class BBQCalibrator(ScoreCalibrator):
             raise ParameterError(f"spread (C) must be at least 1, got {self.spread!r}")
         if not self.prior_strength > 0.0:
             raise ParameterError(f"prior_strength (N′) must be positive, got {self.prior_strength!r}")
-        sums = _Cumulative.of_counts(counts)
-        models = [_binning(counts, sums, b, self.prior_strength) for b in _numbers_of_bins(counts, self.spread)]
+        # Running sums, so that a binning costs its number of bins and not that of the scores.
+        positive, total = (np.concatenate([[0.0], np.cumsum(c)]) for c in (counts.positive, counts.total))
+        models = [
+            _binning(counts, positive, total, n_bins, self.prior_strength)
+            for n_bins in _numbers_of_bins(counts, self.spread)
+        ]
         evidence = np.array([model[0] for model in models])
         share = np.exp(evidence - evidence.max())
         kept = [(s, starts, value) for s, (_, starts, value) in zip(share, models, strict=True) if s > _NEGLIGIBLE]
@@ -193,29 +197,15 @@ def _numbers_of_bins(counts: ScoreCounts, spread: float) -> range:
     return range(fewest, max(fewest, min(len(counts), int(root * spread))) + 1)
 
 
-@dataclass(frozen=True)
-class _Cumulative:
-    """Running sums over the scores, so that a binning costs its number of bins and not that of the scores."""
-
-    positive: FloatArray
-    total: FloatArray
-    middle: FloatArray
-
-    @classmethod
-    def of_counts(cls, counts: ScoreCounts) -> "_Cumulative":
-        positive, total = (np.concatenate([[0.0], np.cumsum(c)]) for c in (counts.positive, counts.total))
-        return cls(positive, total, total[1:] - 0.5 * counts.total)
-
-
 def _binning(
-    counts: ScoreCounts, sums: _Cumulative, n_bins: int, prior_strength: float
+    counts: ScoreCounts, positives: FloatArray, totals: FloatArray, n_bins: int, prior_strength: float
 ) -> tuple[float, npt.NDArray[np.intp], FloatArray]:
-    """Log marginal likelihood, starts and posterior means of one uniform-mass binning."""
-    starts = starts_of_middles(sums.middle, float(sums.total[-1]), n_bins)
+    """Log marginal likelihood, starts and posterior means of one uniform-mass binning, from running sums."""
+    starts = starts_of_middles(totals[1:] - 0.5 * counts.total, float(totals[-1]), n_bins)
     ends = np.append(starts, len(counts))
-    total = np.diff(sums.total[ends])
+    total = np.diff(totals[ends])
     # Rounding of running sums must not make a count negative.
-    positive = np.clip(np.diff(sums.positive[ends]), 0.0, total)
+    positive = np.clip(np.diff(positives[ends]), 0.0, total)
     edges = np.concatenate([[0.0], edges_between(counts.score, starts), [1.0]])
     middle = np.clip(0.5 * (edges[:-1] + edges[1:]), EPSILON, 1.0 - EPSILON)
     strength = prior_strength / len(starts)

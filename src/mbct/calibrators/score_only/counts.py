@@ -44,6 +44,18 @@ class ScoreCounts:
         """Share of positives at each score."""
         return self.positive / self.total
 
+    @property
+    def middles(self) -> FloatArray:
+        """Weight up to the middle of each score."""
+        return np.asarray(np.cumsum(self.total) - 0.5 * self.total)
+
+    def joined(self, starts: npt.NDArray[np.intp]) -> Self:
+        """Neighbours from each start to the next as one, at their mean score."""
+        score, positive, total = (
+            np.add.reduceat(each, starts) for each in (self.total * self.score, self.positive, self.total)
+        )
+        return type(self)(score / total, positive, total)
+
     def take(self, index: npt.NDArray[Any]) -> Self:
         """The scores at ``index``, which must keep them in ascending order."""
         return type(self)(self.score[index], self.positive[index], self.total[index])

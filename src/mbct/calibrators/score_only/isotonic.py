@@ -1,5 +1,7 @@
 """Isotonic regression: the best non-decreasing map, and a strictly increasing one made from its blocks."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 from sklearn.isotonic import isotonic_regression
@@ -31,13 +33,14 @@ def blocks_with_prior(counts: ScoreCounts, smoothing: float) -> tuple[npt.NDArra
     starts: npt.NDArray[np.intp] = np.flatnonzero(np.concatenate([[True], value[1:] > value[:-1]]))
     if smoothing == 0:
         return starts, value[starts]
-    weight, positive = np.add.reduceat(counts.total, starts), np.add.reduceat(counts.positive, starts)
-    affine = AffineCalibrator().fit_map(counts)(counts.score)
-    centre = logit(np.add.reduceat(counts.total * affine, starts) / weight)
+    blocks = counts.joined(starts)
+    weight = blocks.total
+    affine = replace(counts, score=AffineCalibrator().fit_map(counts)(counts.score))
+    centre = logit(affine.joined(starts).score)
     log_odds = centre
     for _ in range(_STEPS):
         rate = sigmoid(log_odds)
-        gradient = weight * rate - positive + smoothing * (log_odds - centre)
+        gradient = weight * rate - blocks.positive + smoothing * (log_odds - centre)
         # Newton's step, held to a distance over which the curvature keeps its size.
         log_odds = log_odds - np.clip(gradient / (weight * rate * (1.0 - rate) + smoothing), -2.0, 2.0)
     value = pool(sigmoid(log_odds), weight)
@@ -83,7 +86,7 @@ class IsotonicCalibrator(ScoreCalibrator):
         return LinearMap(ends[kept], np.repeat(value, 2)[kept])
 
 
-class CentredIsotonicCalibrator(ScoreCalibrator):
+class CentredIsotonicCalibrator(IsotonicCalibrator):
     """Centred isotonic regression (Oron and Flournoy 2017): strictly increasing on the whole of [0, 1].
 
     Each block of the isotonic fit becomes one knot at its mean score, with straight lines between; beyond the outermost
@@ -103,18 +106,12 @@ class CentredIsotonicCalibrator(ScoreCalibrator):
     """
 
     method = "centred-isotonic"
-    map_type = LinearMap
-    monotone = True
     strict = True
-
-    def __init__(self, score_column: str | int | None = None, *, smoothing: float = 1.0):
-        self.score_column = score_column
-        self.smoothing = smoothing
 
     def fit_map(self, counts: ScoreCounts) -> LinearMap:
         """Pool violators, then join the centres of the blocks."""
         starts, knot = blocks_with_prior(counts, self.smoothing)
-        centre = np.add.reduceat(counts.total * counts.score, starts) / np.add.reduceat(counts.total, starts)
+        centre = counts.joined(starts).score
         # Centres of neighbouring blocks can coincide only by rounding; the ends may already be knots.
         keep = np.concatenate([[True], np.diff(centre) > 0])
         centre, knot = centre[keep], knot[keep]

@@ -189,9 +189,6 @@ class TemperatureCalibrator(ScoreCalibrator):
     monotone = True
     strict = True
 
-    def __init__(self, score_column: str | int | None = None):
-        self.score_column = score_column
-
     def fit_map(self, counts: ScoreCounts) -> TemperatureMap:
         """Maximum likelihood in 1/T, where the loss is convex."""
         (inverse,) = fit_logistic(logit(counts.score)[:, None], counts, np.array([1.0]), intercept=False)
@@ -254,8 +251,8 @@ class BetaCalibrator(ScoreCalibrator):
     def fit_map(self, counts: ScoreCounts) -> BetaMap:
         """Maximum likelihood with a and b at or above zero."""
         if self.variant == "am":
-            slope, c = fit_logistic(logit(counts.score)[:, None], counts, np.array([1.0, 0.0])).tolist()
-            return BetaMap(slope, slope, c)
+            line = fit_platt(counts)
+            return BetaMap(line.slope, line.slope, line.intercept)
         parts = np.column_stack(_log_parts(counts.score))
         if self.variant == "abm":
             a, b, c = fit_logistic(parts, counts, np.array([1.0, 1.0, 0.0])).tolist()

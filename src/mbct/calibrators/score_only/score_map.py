@@ -78,6 +78,9 @@ class ScoreCalibrator(Calibrator):
     map_type: ClassVar[type[ScoreMap]]
     map_: ScoreMap
 
+    def __init__(self, score_column: str | int | None = None):
+        self.score_column = score_column
+
     @abstractmethod
     def fit_map(self, counts: ScoreCounts) -> ScoreMap:
         """Fit the map, of the type ``map_type``, to rows summed by score."""
@@ -173,9 +176,6 @@ class IdentityCalibrator(ScoreCalibrator):
     accepts_one_class = True
     monotone = True
     strict = True
-
-    def __init__(self, score_column: str | int | None = None):
-        self.score_column = score_column
 
     def fit_map(self, counts: ScoreCounts) -> IdentityMap:  # noqa: ARG002 - every method takes it
         """Nothing to fit."""

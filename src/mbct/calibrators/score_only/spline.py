@@ -94,8 +94,7 @@ def _end_knots(counts: ScoreCounts) -> FloatArray:
 def mass_knots(counts: ScoreCounts, n_knots: int) -> FloatArray:
     """``n_knots`` quantiles of the log-odds from one tail to the other; fewer where they coincide."""
     share = np.linspace(_TAIL, 1.0 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
-    cumulative = np.cumsum(counts.total) - 0.5 * counts.total
-    return np.unique(np.interp(share * np.sum(counts.total), cumulative, logit(counts.score)))
+    return np.unique(np.interp(share * np.sum(counts.total), counts.middles, logit(counts.score)))
 
 
 class AffineCalibrator(ScoreCalibrator):
@@ -197,7 +196,10 @@ class SplineCalibrator(ScoreCalibrator):
         """Choose the knots on held-out scores, then fit on all."""
         at_least(0, penalty=self.penalty)
         at_least(2, n_folds=self.n_folds)
-        return fit_spline(counts, mass_knots(counts, self._n_knots(_merged(counts))), self.penalty)
+        few = counts
+        if len(counts) > _MOST_SCORES:
+            few = counts.joined(uniform_mass_starts(counts.total, _MOST_SCORES))
+        return fit_spline(counts, mass_knots(counts, self._n_knots(few)), self.penalty)
 
     def _n_knots(self, counts: ScoreCounts) -> int:
         folds = held_out_folds(counts, self.n_folds, self.random_state)
@@ -210,12 +212,3 @@ class SplineCalibrator(ScoreCalibrator):
                 z = fit_spline(rest, mass_knots(rest, n_knots), self.penalty).log_odds(logit(test.score))
                 losses[i] += np.sum(test.total * log_loss_of_logodds(z, test.rate))
         return _KNOTS[int(np.argmin(losses))]
-
-
-def _merged(counts: ScoreCounts) -> ScoreCounts:
-    """At most 2048 scores: neighbours joined at their mean, in bins of equal weight."""
-    if len(counts) <= _MOST_SCORES:
-        return counts
-    starts = uniform_mass_starts(counts.total, _MOST_SCORES)
-    total, positive = np.add.reduceat(counts.total, starts), np.add.reduceat(counts.positive, starts)
-    return ScoreCounts(np.add.reduceat(counts.total * counts.score, starts) / total, positive, total)

@@ -69,9 +69,6 @@ class VennAbersCalibrator(ScoreCalibrator):
     map_: VennAbersMap
     monotone = True
 
-    def __init__(self, score_column: str | int | None = None):
-        self.score_column = score_column
-
     def fit_map(self, counts: ScoreCounts) -> VennAbersMap:
         """Prepare both step functions."""
         positive = rates_with_added_positive(counts.total, counts.positive)
