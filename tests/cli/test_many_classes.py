@@ -86,6 +86,7 @@ def test_trees_of_many_classes_by_days(animals, tmp_path: Path):
     folder, _ = animals
     done = mbct(
         *("fit", "animals.parquet", "--label", "animal", "--score", "p_eel,p_cat,p_dog", "--time", "day"),
+        *("--gap", "1", "--half-life", "5"),
         *("--set", "max_trees=3", "--set", "n_folds=2", "-o", tmp_path / "trees.json"),
         cwd=folder,
     )
@@ -94,6 +95,7 @@ def test_trees_of_many_classes_by_days(animals, tmp_path: Path):
     model = load_model(tmp_path / "trees.json")
     assert (model.method, model.time, model.classes_.tolist()) == ("mbct-multiclass", "day", ANIMALS)
     assert "day" not in model.feature_names_in_
+    assert (model.gap, model.half_life) == (1, 5.0)
 
 
 @pytest.mark.parametrize(

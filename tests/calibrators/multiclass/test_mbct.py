@@ -125,6 +125,10 @@ def test_wrong_use_is_named():
         MulticlassCalibrator(score_column=SCORES, coupling="both").fit(frame, label)
     with pytest.raises(DataError, match="2 score columns, but y has 3 classes"):
         MulticlassCalibrator(score_column=SCORES[:2]).fit(frame, label)
+    frame, label, _ = three_classes(6, 1_500)
+    fitted = MulticlassCalibrator(score_column=SCORES, max_trees=5, n_folds=2).fit(frame, label)
+    with pytest.raises(DataError, match=r"column is missing: 'carrier'; the data has 'hour'$"):
+        fitted.calibrate(frame.drop(columns="carrier"))
 
 
 def by_day(seed=0, n_rows=4_000):

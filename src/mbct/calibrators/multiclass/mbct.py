@@ -182,6 +182,7 @@ class MulticlassCalibrator(ManyScores):
 
     def _encode(self, rows: ClassRows) -> CodeMatrix:
         first_score, *other_scores = rows.probabilities.T
+        rows.columns.require(self.bins_.names[rows.probabilities.shape[1] :])
         others = {_score_name(k): score for k, score in enumerate(other_scores, start=1)}
         return encode(Columns({**rows.columns.by_name, **others}, rows.columns.n_rows), self.bins_, first_score)
 
