@@ -33,8 +33,10 @@ _BLOCK = re.compile(
     re.M | re.S,
 )
 """Blocks of a tab are indented."""
-_SHELL = re.compile(r"[|<>&;`*]|\$\(")
-"""Signs that only a shell understands; a command that has one, even within quotes, is given to a shell."""
+_SHELL = re.compile(r"[|<>&;`*$]")
+"""Signs that only a shell understands."""
+_QUOTED = re.compile(r"'[^']*'|\"[^\"`$\\]*\"")
+"""Words in quotes, in which a shell sees no signs."""
 _OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -112,10 +114,34 @@ def _run_console(block: Block, folder: Path) -> None:
 
 
 def _run(command: str, folder: Path) -> Outcome:
-    """A plain ``mbct`` command in this process, which spares its imports; what needs a shell in a shell."""
-    words = shlex.split(command, comments=True)
-    if words[0] == "mbct" and not _SHELL.search(command):
-        return mbct(*words[1:], cwd=folder)
+    """An ``mbct`` command in this process, which spares its imports; what needs a shell in a shell."""
+    own, consequence = _parted(command)
+    words = shlex.split(own, comments=True)
+    if words[0] != "mbct" or _signs_of_a_shell(own):
+        return _run_in_shell(command, folder)
+    done = mbct(*words[1:], cwd=folder)
+    if not consequence:
+        return done
+    then = _run_in_shell(f"(exit {done.code}) {consequence}", folder)
+    return Outcome(then.code, done.out + then.out, done.err + then.err)
+
+
+def _parted(command: str) -> tuple[str, str]:
+    """What comes before the first ``||`` or ``&&`` outside quotes, and the rest with that sign."""
+    found = re.search(r"\|\||&&", _without_quotes(command))
+    return (command[: found.start()], command[found.start() :]) if found else (command, "")
+
+
+def _signs_of_a_shell(command: str) -> bool:
+    return _SHELL.search(_without_quotes(command)) is not None
+
+
+def _without_quotes(command: str) -> str:
+    """The command, as long as it was, with blanks for words in quotes."""
+    return _QUOTED.sub(lambda quoted: " " * len(quoted[0]), command)
+
+
+def _run_in_shell(command: str, folder: Path) -> Outcome:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     python_path = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))
     done = subprocess.run(
@@ -160,3 +186,13 @@ def test_the_runner_finds_blocks(tmp_path: Path):
     assert (tab.code, tab.reason) == ("if x:\n    y\n", "tab")
     assert (python.line, python.code, python.reason) == (4, "x = 1\n", None)
     assert (console.reason, _commands(console)) == ("why", [("mbct a    b", "out\n")])
+
+
+def test_the_runner_gives_to_a_shell_what_needs_one(tmp_path: Path):
+    assert not _signs_of_a_shell("mbct evaluate x.csv --fail-if \"ece > 0.03\" --score 'p_*'")
+    assert all(_signs_of_a_shell(f"mbct rules m.json {sign}") for sign in ("> a", "| head", "p_*", '"$HOME"', "& ls"))
+    assert _parted('mbct a --fail-if "x || y" || echo no') == ('mbct a --fail-if "x || y" ', "|| echo no")
+    assert _run("mbct rules absent.json || echo alarm", tmp_path).out == "alarm\n"
+    assert _run("mbct --version && echo fine", tmp_path).out.endswith("\nfine\n")
+    assert _run("mbct rules absent.json && echo fine", tmp_path) == _run("mbct rules absent.json", tmp_path)
+    assert _run("mbct --version | tr a-z A-Z", tmp_path).out.startswith("MBCT, VERSION ")
