@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import re
+import socket
 import threading
 import time
 
@@ -78,17 +79,13 @@ def test_a_hundred_swaps_under_load_fail_no_request_and_mix_no_answer(start_serv
         for one, model in zip(contents, models, strict=True):
             load.expect(one, model)
         thread = load.run_in_thread()
-        began = time.monotonic()
         draw = random.Random(0)
-        swaps = 0
-        while swaps < 100 and time.monotonic() - began < 19:
+        for _ in range(100):
             before = registry.in_service()
             version = registry.publish(draw.choice([c for c in contents if version_of(c) != before]))
             eventually(lambda v=version: load.latest == v, what="the swap")
-            swaps += 1
         load.stopped.set()
         thread.join()
-        assert swaps == 100
         assert (load.faults, load.broken) == ([], [])
         assert len(load.versions) == 5
         assert load.answers > 1000
@@ -132,7 +129,7 @@ def test_redis_and_corruption_under_load_never_stop_the_service(start_service, r
 
 
 @pytest.mark.slow
-def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_file, tmp_path):
+def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_file, tmp_path, eventually):
     folder = tmp_path / "feedback"
     feedback = f"FeedbackOptions(folder=Path({str(folder)!r}), flush_seconds=0.3)"
     sink = "sink=__import__('sink_of_the_test').FolderSink()"
@@ -166,7 +163,7 @@ def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_fil
     workers = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for worker in workers:
         worker.start()
-    time.sleep(2.0)
+    eventually(lambda: len(acknowledged) > 100 and len(list(tmp_path.glob("batch-*.json"))) > 1, 60, "two batches")
     service.kill()
     for worker in workers:
         worker.join()
@@ -179,30 +176,25 @@ def test_a_killed_service_loses_no_acknowledged_outcome(start_service, model_fil
     kept = sum(json.loads(path.read_text())[0] for path in tmp_path.glob("batch-*.json"))
     in_flight = 4 * len(rows)
     assert len(acknowledged) <= kept <= len(acknowledged) + in_flight
-    assert len(acknowledged) > 100
 
 
-def test_requests_under_way_are_finished_before_the_service_stops(start_service, model_file):
+def test_requests_under_way_are_finished_before_the_service_stops(start_service, model_file, eventually):
     service = start_service(repr(str(model_file)))
-    columns = random_rows(3, random_model(1, n_trees=4), 1)
-    body = json.dumps({"columns": columns}).encode()
-    statuses = []
+    body = json.dumps({"columns": random_rows(3, random_model(1, n_trees=4), 1)}).encode()
+    head = f"POST /v1/score HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
 
-    def slow():
-        def parts():
-            yield body[:10]
-            time.sleep(1.0)
-            yield body[10:]
+    def refuses_others():
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", service.port)) != 0
 
-        headers = {"content-type": "application/json"}
-        statuses.append(httpx.post(f"{service.url}/v1/score", content=parts(), headers=headers).status_code)
-
-    thread = threading.Thread(target=slow)
-    thread.start()
-    time.sleep(0.4)
+    with socket.create_connection(("127.0.0.1", service.port), timeout=30) as connection:
+        connection.sendall(f"{head}expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(4096).startswith(b"HTTP/1.1 100 ")
+        service.process.terminate()
+        eventually(refuses_others, what="the end of listening")
+        connection.sendall(body)
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
     assert service.stop() == 0
-    thread.join()
-    assert statuses == [200]
 
 
 def test_a_token_guards_all_but_health_page_and_schema(start_service, model_file):
