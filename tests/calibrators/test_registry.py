@@ -56,7 +56,8 @@ def test_the_page_of_methods_says_what_the_class_says(name):
     assert f"### `{name}`" in page
     (row,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` | `{cls.__name__}` |"))
     _, _, _, monotone, strict, _, features, *_ = (cell.strip() for cell in row.split("|"))
-    assert monotone.startswith("yes" if cls.monotone else ("no", "within")) or name == "ensemble"
+    depends = {"ensemble": "with its default members", "segment": "within a segment"}
+    assert monotone == depends.get(name, "yes" if cls.monotone else "no")
     assert strict == ("yes" if cls.strict else "no")
     assert (features == "no") != cls.feature_aware
 

@@ -1,10 +1,12 @@
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mbct.errors import StorageError
 from mbct.store.storage import LocalStorage, RemoteStorage, clock, open_storage
+from processes import without_privileges
 
 
 @pytest.fixture(params=["local", "memory"])
@@ -43,11 +45,16 @@ def test_files_in_the_making_are_not_listed(tmp_path: Path) -> None:
     assert storage.names("a") == ["a/one"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may write anywhere")
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(StorageError, match="cannot make the folder"):
-        LocalStorage(tmp_path).create("a/one", b"1")
+    code = (
+        "from pathlib import Path; from mbct.store.storage import LocalStorage; "
+        f"LocalStorage(Path({str(tmp_path)!r})).create('a/one', b'1')"
+    )
+    command = [*without_privileges(), sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"StorageError: cannot make the folder {tmp_path / 'a'}" in done.stderr
+    assert done.returncode == 1
 
 
 def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:

@@ -89,6 +89,6 @@ def test_threads_do_not_matter():
 def test_one_score_or_one_label_is_no_fault(label):
     parts = scored(n_rows=500)
     same = BinnedRows(**{**vars(parts), "codes": np.zeros_like(parts.codes), "log_odds": np.full(500, -1.0)})
-    assert significant_recalibration(same) is None or np.all(np.isfinite(significant_recalibration(same)))
+    assert significant_recalibration(same) is None
     one = BinnedRows(**{**vars(parts), "label": np.full(500, label)})
     assert np.all(np.isfinite(significant_recalibration(one)))

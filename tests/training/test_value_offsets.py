@@ -46,9 +46,9 @@ def test_many_values_are_found_at_once_and_shrunk():
     assert np.var(found - (truth - truth.mean())) < 1.3 * best_possible
 
 
-def test_effects_that_are_not_there_give_no_steps_worth_the_name():
-    offsets = fit(parts_with(np.zeros(N_VALUES)))
-    assert offsets is None or np.abs(offsets.steps).max() < 0.05
+def test_effects_that_are_not_there_mostly_give_no_steps():
+    found = [fit(parts_with(np.zeros(N_VALUES), seed, n_rows=10_000)) for seed in range(20)]
+    assert sum(offsets is not None for offsets in found) < 10  # held-out rows of noise gain by luck at times
 
 
 def test_numbers_are_left_to_the_trees():
@@ -69,8 +69,7 @@ def test_threads_do_not_matter_and_log_odds_agree_with_steps():
 def test_a_fold_without_rows_to_learn_from_is_no_fault():
     parts = parts_with(np.zeros(N_VALUES), n_rows=3)
     alone = BinnedRows(**{**vars(parts), "fold": np.zeros(3, dtype=np.uint8)})
-    offsets = fit(alone)
-    assert offsets is None or np.all(np.isfinite(offsets.steps))
+    assert fit(alone) is None
 
 
 def test_sparse_effects_are_told_from_values_that_are_right():

@@ -59,6 +59,6 @@ def test_the_merged_probability_lies_in_the_interval_and_inside_zero_and_one():
 def test_a_hundred_thousand_rows_are_prepared_in_a_moment():
     p, y = biased_scores(n=100_000)
     VennAbersCalibrator().fit(p[:100], y[:100])
-    start = time.perf_counter()
+    start = time.process_time()
     VennAbersCalibrator().fit(p, y).calibrate(p)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0
