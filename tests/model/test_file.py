@@ -198,6 +198,7 @@ def test_multipliers_cannot_overflow():
         read_ensemble(content)
 
 
+@pytest.mark.no_cover  # the same lines thousands of times: tracing them takes as long as running them
 @pytest.mark.parametrize("source", ["odds", "linear", "default", "paper", "lightgbm"])
 def test_mutants_are_refused_or_give_probabilities(source):
     """What is read must work: rows are scored and the rules written, quickly and without a warning."""

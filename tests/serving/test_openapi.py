@@ -20,6 +20,7 @@ def api(service):
     return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
 
 
+@pytest.mark.no_cover  # the service is a process of its own
 @pytest.mark.parametrize("valid", [True, False])
 def test_every_answer_is_as_described(api, valid):
     mode = schemathesis.GenerationMode.POSITIVE if valid else schemathesis.GenerationMode.NEGATIVE
