@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import mbct.plots
 from mbct import MBCTCalibrator
 from mbct.calibrators.score_only.logistic import PlattCalibrator
-from mbct.errors import ParameterError
+from mbct.errors import DataError, ParameterError
 from mbct.plots import (
     BinsDisplay,
     DecisionCurveDisplay,
@@ -26,6 +26,7 @@ from mbct.plots import (
     SegmentReliabilityDisplay,
     TreeDisplay,
 )
+from mbct.plots.style import AFTER, BEFORE, PALETTE
 
 DATA = biased_clicks(11, 6000)
 X = DATA.frame.drop(columns="y")
@@ -95,6 +96,21 @@ def test_field_bias_fills_only_sure_marks(calibrator: MBCTCalibrator) -> None:
     single.figure_.canvas.draw()
     with pytest.raises(ParameterError, match="1 results need as many names, got 2"):
         FieldBiasDisplay(single.fields, names=("a", "b"))
+
+
+def test_several_predictions_are_drawn_by_the_same_field() -> None:
+    display = FieldBiasDisplay.from_predictions(DATA.y, {"base": DATA.p, "truth": DATA.truth}, by=X[["site", "device"]])
+    assert display.names == ("base", "truth")
+    assert [field.field for field in display.fields] == ["device", "device"]
+
+
+def test_before_and_after_have_colours_of_their_own(calibrator: MBCTCalibrator) -> None:
+    both = {"before": DATA.p, "after": DATA.truth}
+    assert ReliabilityDisplay.from_predictions(DATA.y, both).colours == [BEFORE, AFTER]
+    assert DecisionCurveDisplay.from_estimator(calibrator, DATA.frame, "y").colours == [BEFORE, AFTER]
+    assert BinsDisplay.from_predictions(DATA.y, {"a": DATA.p, "b": DATA.truth}).colours == list(PALETTE[:2])
+    with pytest.raises(DataError, match="by must be one column, got"):
+        SegmentReliabilityDisplay.from_estimator(calibrator, X, DATA.y)
 
 
 def test_pud_strips_hold_every_part(calibrator: MBCTCalibrator) -> None:

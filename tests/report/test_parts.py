@@ -129,6 +129,8 @@ def test_a_row_of_many_classes_stands_once_for_each_class() -> None:
     assert scored.classes == ("0", "1", "2")
     assert scored.before.y_prob == pytest.approx(scores.T.ravel())
     assert scored.before.y_true.tolist() == [float(row % 3 == k) for k in range(3) for row in range(60)]
+    with pytest.raises(DataError, match="column is missing: 'site'"):
+        score_rows(scored.calibrator, scores, np.arange(60) % 3, by=["site"])
 
 
 @pytest.mark.parametrize(

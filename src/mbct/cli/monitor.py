@@ -68,7 +68,11 @@ def monitor(
     if state is not None:
         kept = {"last_day": max([int(days.max()), *([] if taken is None else [taken])]), **watching.to_dict()}
         write_atomically(state, json.dumps(kept).encode())
-    _show(watching, raised, as_json=as_json)
+    for alarm in () if as_json else raised:
+        note(f"raised: {alarm}")
+    lists = {"raised": raised, "alarms": watching.alarms, "past": watching.past}
+    document = {name: [asdict(alarm) for alarm in alarms] for name, alarms in lists.items()}
+    answer("\n".join(f"alarm: {alarm}" for alarm in watching.alarms) or "no alarm", document, as_json=as_json)
     if watching.alarms:
         ctx.exit(1)
 
@@ -134,11 +138,3 @@ def _restored(watching: "CalibrationMonitor", state: str | None) -> int | None:
         return int(kept["last_day"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(f"{state} holds no state of mbct monitor ({error}): remove it to begin anew") from error
-
-
-def _show(watching: "CalibrationMonitor", raised: "list[Alarm]", *, as_json: bool) -> None:
-    for alarm in () if as_json else raised:
-        note(f"raised: {alarm}")
-    lists = {"raised": raised, "alarms": watching.alarms, "past": watching.past}
-    document = {name: [asdict(alarm) for alarm in alarms] for name, alarms in lists.items()}
-    answer("\n".join(f"alarm: {alarm}" for alarm in watching.alarms) or "no alarm", document, as_json=as_json)

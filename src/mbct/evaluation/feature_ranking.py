@@ -10,6 +10,7 @@ from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
+from mbct.text import table_lines
 from mbct.training.evidence import FEATURE_RANKED
 from mbct.training.feature_gains import feature_gains
 
@@ -52,15 +53,13 @@ class FeatureRanking:
         return {"score": vars(self.score), "columns": [{**vars(a), "helps": a.helps} for a in self.columns]}
 
     def __str__(self) -> str:
-        width = max(len(advice.column) for advice in (self.score, *self.columns))
-        lines = [f"{'column':{width}}  gain ×1e5  standard error ×1e5"]
-        lines += [_line(self.score, width) + "  recalibrating the score alone"]
-        lines += [_line(a, width) + ("  helps" if a.helps else "") for a in self.columns]
-        return "\n".join(lines)
-
-
-def _line(advice: RankedFeature, width: int) -> str:
-    return f"{advice.column:{width}}  {1e5 * advice.gain:9.2f}  {1e5 * advice.standard_error:19.2f}"
+        header = ("column", "gain ×1e5", "standard error ×1e5", "")
+        remarks = ["recalibrating the score alone", *("helps" if a.helps else "" for a in self.columns)]
+        rows = [
+            (a.column, f"{1e5 * a.gain:.2f}", f"{1e5 * a.standard_error:.2f}", remark)
+            for a, remark in zip((self.score, *self.columns), remarks, strict=True)
+        ]
+        return "\n".join(table_lines(header, rows, left=("column", "")))
 
 
 def rank_features(

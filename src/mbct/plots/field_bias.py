@@ -91,7 +91,8 @@ class FieldBiasDisplay(PredictionsDisplay):
         ax.set_yticks(range(len(order)), order)
         ax.set_ylim(len(order) - 0.4, -0.6)
         ax.set_xlabel("predicted / observed positives (PCOC)   ← too low · too high →")
-        ax.set_title(f"{self.fields[0].field}: Field-ECE {self._errors()}", loc="left", fontsize=10)
+        errors = " → ".join(f"{field.error:.4g}" for field in self.fields)
+        ax.set_title(f"{self.fields[0].field}: Field-ECE {errors}", loc="left", fontsize=10)
         tidy(ax, grid="x")
         if any(self.names):
             ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 0.99), ncols=2, fontsize=9)
@@ -116,6 +117,3 @@ class FieldBiasDisplay(PredictionsDisplay):
             label=name or None,
             zorder=3,
         )
-
-    def _errors(self) -> str:
-        return " → ".join(f"{field.error:.4g}" for field in self.fields)

@@ -66,9 +66,8 @@ def paired_estimates(
 
     def interval(value: float, found: FloatArray, lowest: float = 0.0) -> tuple[float, float]:
         ends = resampling.interval_of(value, found, lowest)
-        if ends is None or np.isfinite(found).sum() < len(found) // 2:
-            return np.nan, np.nan
-        return ends.lower, ends.upper
+        enough = np.isfinite(found).sum() >= len(found) // 2
+        return (ends.lower, ends.upper) if enough else (np.nan, np.nan)
 
     estimates = {}
     for i, name in enumerate(statistics):

@@ -6,21 +6,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri, pdtr, pdtrc
 
-from mbct.errors import ParameterError
-from mbct.evaluation.metrics.rows import Rows, check_count, read_one_column, read_rows
+from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
 from mbct.stats.divisions import Bins, equal_width, pooled_blocks, uniform_mass
 from mbct.stats.scores import isotonic_rates
 from mbct.validation import FloatArray
 
 FEW_EXPECTED = 10.0
 """Below this variance of the number of positives the normal law is too thin in the tails, and Poisson's is used."""
-
-
-def check_confidence(confidence: float) -> float:
-    """A level strictly between 0 and 1."""
-    if not 0.0 < confidence < 1.0:
-        raise ParameterError(f"confidence must lie between 0 and 1, for example 0.95, got {confidence!r}")
-    return float(confidence)
 
 
 def effective_share(weight: FloatArray) -> float:
@@ -160,7 +152,8 @@ def reliability_of_rows(
         lower, upper = wilson_interval(rate, count * share, confidence)
     end = float(rows.y_prob.max()) if reach is None else reach
     end = end if end > 0.0 else 1.0
-    bars = equal_width(_stretched(rows, end).atoms, HISTOGRAM_BARS)
+    in_parts_of_end = Rows(np.minimum(rows.y_prob / end, 1.0), rows.y_true, rows.weight)
+    bars = equal_width(in_parts_of_end.atoms, HISTOGRAM_BARS)
     total = float(rows.weight.sum())
     return ReliabilityCurve(name, x, rate, lower, upper, count, bars.count / total, end, confidence, total)
 
@@ -188,8 +181,3 @@ def _corp(atoms: Bins, share: float, confidence: float) -> tuple[FloatArray, ...
     rate = isotonic_rates(merged)[ends]
     x, weight = (merged.pred / merged.count)[ends], size[np.searchsorted(start, ends, side="right") - 1]
     return x, rate, np.minimum(lower, rate), np.maximum(upper, rate), weight
-
-
-def _stretched(rows: Rows, end: float) -> Rows:
-    """The rows with predictions measured in parts of ``end``."""
-    return Rows(np.minimum(rows.y_prob / end, 1.0), rows.y_true, rows.weight)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mbct.calibrators.score_only.binning import HistogramCalibrator
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows
 from mbct.evaluation.metrics.rows import check_count, read_rows
-from mbct.stats.divisions import Bins, uniform_mass
+from mbct.stats.divisions import by_group, uniform_mass
 from mbct.stats.partition_error import prediction_ratio
 from mbct.validation import FloatArray, as_column, same_length
 
@@ -66,7 +66,9 @@ def compute_subgroups(
     ratios, counts = [], []
     for number in np.unique(rows.groups[0]):
         part = rows.take(rows.groups[0] == number)
-        along_order = _joined(part.bins, part.groups[1])
+        # Rows of equal rank are joined: their order among themselves must not matter.
+        distinct, position = np.unique(part.groups[1], return_inverse=True)
+        along_order = by_group(part.bins, position, len(distinct))
         ratios.append(prediction_ratio(uniform_mass(along_order, n_parts)))
         counts.append(float(part.weight.sum()))
     return SubgroupRatios(name, np.asarray(ratios), np.asarray(counts))
@@ -96,14 +98,6 @@ def rank_by(first: npt.NDArray[Any], then: FloatArray) -> npt.NDArray[np.int64]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.concatenate([[0], np.cumsum((a[1:] != a[:-1]) | (b[1:] != b[:-1]))])
     return rank
-
-
-def _joined(rows: Bins, ranks: npt.NDArray[np.int64]) -> Bins:
-    """Rows of equal rank joined, by rising rank: their order among themselves must not matter."""
-    distinct, position = np.unique(ranks, return_inverse=True)
-    return Bins(
-        *(np.bincount(position, sums, len(distinct)).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
-    )
 
 
 def compare_with_histogram(

@@ -10,7 +10,6 @@ from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.provenance import FitTrace, SplitRecord
-from mbct.model.tree import CalibrationTree
 from mbct.model.wording import condition
 from mbct.stats.scores import log_losses
 from mbct.stats.theorem import label_rate_bound
@@ -135,9 +134,13 @@ def replay_growth(
     total, total_weight = float(np.sum(weight * loss)), float(weight.sum())
     depth = np.zeros(tree.n_nodes, dtype=np.int64)
     records = []
-    for node in _in_order_of_growth(tree, model.bins.n_codes):
+    children_of = {
+        node: list(tree.children(node, model.bins[int(tree.feature[node])].n_codes))
+        for node in np.flatnonzero(tree.feature >= 0).tolist()
+    }
+    # Children are numbered when they are made: the first of them tells the order of growth.
+    for node, children in sorted(children_of.items(), key=lambda each: min(each[1])):
         feature = int(tree.feature[node])
-        children = list(tree.children(node, model.bins[feature].n_codes))
         depth[children] = depth[node] + 1
         here = np.flatnonzero(node_of == node)
         start = int(tree.table_start[node])
@@ -155,9 +158,3 @@ def replay_growth(
         losses = before / shown, after / shown, total / total_weight
         records.append(SplitRecord(number, node, int(depth[node]), name, size, len(children), *losses))
     return tuple(records)
-
-
-def _in_order_of_growth(tree: CalibrationTree, n_codes: tuple[int, ...]) -> list[int]:
-    """Inner nodes by the number of their first child: children are numbered when they are made."""
-    inner = np.flatnonzero(tree.feature >= 0).tolist()
-    return sorted(inner, key=lambda node: min(tree.children(node, n_codes[int(tree.feature[node])])))

@@ -279,8 +279,8 @@ def _intervals(
         found = [
             resampling.interval_of(value, replicates[:, m, k], highest=highest) for k, value in enumerate(values[name])
         ]
-        columns.append((f"{name}_low", tuple(each.lower for each in found if each is not None)))
-        columns.append((f"{name}_high", tuple(each.upper for each in found if each is not None)))
+        columns.append((f"{name}_low", tuple(each.lower for each in found)))
+        columns.append((f"{name}_high", tuple(each.upper for each in found)))
     return Table(tuple(columns))
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.data.blocks import number_blocks
-from mbct.errors import ParameterError
 from mbct.evaluation.metrics.results import Estimate, Interval
-from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_count, read_rows
+from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_confidence, check_count, read_rows
 from mbct.progress import progress
 from mbct.validation import FloatArray
 
@@ -50,8 +49,8 @@ class Resampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.confidence is not None and not 0.0 < self.confidence < 1.0:
-            raise ParameterError(f"confidence must lie between 0 and 1, for example 0.95, got {self.confidence!r}")
+        if self.confidence is not None:
+            check_confidence(self.confidence)
         check_count("n_bootstrap", self.n_bootstrap)
         check_count("n_null", self.n_null, least=0)
         check_count("seed", self.seed, least=0)
@@ -95,17 +94,16 @@ class Resampling:
 
     def interval_of(
         self, value: float, replicates: FloatArray, lowest: float = 0.0, highest: float = np.inf
-    ) -> Interval | None:
+    ) -> Interval:
         """Basic bootstrap interval of a value whose replicates are known."""
-        if self.confidence is None:
-            return None
+        confidence = check_confidence(self.confidence)
         finite = replicates[np.isfinite(replicates)]  # a resample may lack a positive, which some metrics need
         if not np.isfinite(value) or len(finite) == 0:
-            return Interval(np.nan, np.nan, self.confidence, self.n_bootstrap)
-        tail = (1.0 - self.confidence) / 2.0
+            return Interval(np.nan, np.nan, confidence, self.n_bootstrap)
+        tail = (1.0 - confidence) / 2.0
         low, high = np.quantile(finite, [tail, 1.0 - tail])
         lower, upper = np.clip([2.0 * value - high, 2.0 * value - low], lowest, highest)
-        return Interval(float(lower), float(upper), self.confidence, self.n_bootstrap)
+        return Interval(float(lower), float(upper), confidence, self.n_bootstrap)
 
     def p_value(self, rows: Rows, statistic: Statistic, value: float) -> tuple[float, str]:
         """Share of simulated data sets with at least ``value``, and the null it supposes.

@@ -161,6 +161,13 @@ def check_norm(norm: Any, *, allow_infinite: bool = True) -> float:
     return float(norm)
 
 
+def check_confidence(confidence: float | None) -> float:
+    """A level strictly between 0 and 1."""
+    if confidence is None or not 0.0 < confidence < 1.0:
+        raise ParameterError(f"confidence must lie between 0 and 1, for example 0.95, got {confidence!r}")
+    return float(confidence)
+
+
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """One of the words in ``choices``."""
     if value not in choices:

@@ -82,7 +82,7 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_bloc
                 f"<b>{text(title)}</b> {mark(found, better)}<br><small>{text(meaning)}</small>",
                 f"{number(found.before)}<br>{interval(found.before_interval)}",
                 f"{number(found.after)}<br>{interval(found.after_interval)}",
-                f"{_signed(found.change)}<br>{interval(found.change_interval)}",
+                f"{'+' if found.change > 0 else ''}{number(found.change, 3)}<br>{interval(found.change_interval)}",
             ]
         )
     drawn = "whole blocks" if in_blocks else "rows"
@@ -91,11 +91,6 @@ def render(estimates: Mapping[str, PairedEstimate], n_resamples: int, *, in_bloc
         "and after). A calibration error is above 0 even for right predictions; its interval allows for that."
     )
     return Section("metrics", "All metrics", lead, table(columns, lines, label="metrics"), folded=True)
-
-
-def _signed(value: float) -> str:
-    shown = number(value, 3)
-    return f"+{shown}" if value > 0 else shown
 
 
 def mark(found: PairedEstimate, better: int) -> str:

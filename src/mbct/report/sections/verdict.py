@@ -10,7 +10,6 @@ import numpy as np
 from mbct.data.checks import leaps
 from mbct.evaluation.diagnostics.field_bias import SegmentBias
 from mbct.evaluation.metrics.evaluation import METRICS, OTHER
-from mbct.evaluation.metrics.rows import Rows
 from mbct.report.page import change, number, same_decimals, text
 from mbct.report.paired import PairedEstimate, Statistic
 from mbct.report.scored import Scored
@@ -41,11 +40,7 @@ class Biased:
 
 def statistics(scored: Scored) -> dict[str, Statistic]:
     """What the verdict weighs beside the metrics of the table, to be resampled; all classes together have no bias."""
-    return {} if scored.classes else {BIAS: _overall_bias}
-
-
-def _overall_bias(rows: Rows) -> float:
-    return abs(float(METRICS["pcoc"](rows)) - 1.0)
+    return {} if scored.classes else {BIAS: lambda rows: abs(float(METRICS["pcoc"](rows)) - 1.0)}
 
 
 def compute(scored: Scored, estimates: Mapping[str, PairedEstimate], biased: Biased) -> Verdict:
