@@ -1,6 +1,6 @@
 """How far each segment's predictions are from its labels: PCOC with interval and corrected p-value, field by field."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mbct.evaluation.diagnostics.reliability import effective_share, total_p_values, wilson_interval
 from mbct.evaluation.metrics.evaluation import OTHER
 from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows, read_segments
-from mbct.stats.divisions import Bins
+from mbct.stats.divisions import Bins, by_group
 from mbct.stats.partition_error import field_error, prediction_ratio
 from mbct.stats.testing import CORRECTIONS, holm
 from mbct.validation import FloatArray
@@ -99,31 +99,25 @@ def field_bias_of_rows(
     check_count("max_values", max_values)
     correct = CORRECTIONS[check_choice("correction", correction, tuple(CORRECTIONS))]
     parts = [largest_values(rows, i, field, max_values) for i, field in enumerate(fields)]
-    columns = [group_columns(rows, codes, len(labels), confidence) for codes, labels in parts]
+    columns = [group_columns(rows, part, confidence) for part in parts]
     corrected = np.split(
-        correct(np.concatenate([each.p_value for each in columns])), np.cumsum([len(each.ratio) for each in columns])
+        correct(np.concatenate([each.p_value for each in columns])), np.cumsum([len(part) for part in parts])
     )
     found = []
-    for i, (field, (_, labels), each) in enumerate(zip(fields, parts, columns, strict=True)):
+    for i, (field, part, each) in enumerate(zip(fields, parts, columns, strict=True)):
         whole = rows.values(i, len(field))
-        segments = segments_of(field.name, labels, each, corrected[i])
+        segments = segments_of(part, each, corrected[i])
         ordered = tuple(sorted(segments, key=lambda segment: (segment.ratio, segment.segment)))
         found.append(FieldBias(field.name, field_error(whole), int(np.sum(whole.count > 0)), ordered))
     return tuple(sorted(found, key=lambda each: (-each.error, each.field)))
 
 
-def group_columns(rows: Rows, codes: npt.NDArray[np.int64], n_groups: int, confidence: float) -> GroupColumns:
+def group_columns(rows: Rows, groups: Segmentation, confidence: float) -> GroupColumns:
     """PCOC, interval and p-value of each group; the interval is that of the label rate, turned over."""
-    count, label, pred, variance = (
-        np.bincount(codes, amount, n_groups).astype(np.float64)
-        for amount in (
-            rows.weight,
-            rows.weight * rows.y_true,
-            rows.weight * rows.y_prob,
-            rows.weight**2 * rows.y_prob * (1.0 - rows.y_prob),
-        )
-    )
-    sums, share = Bins(count, label, pred), effective_share(rows.weight)
+    noise = rows.weight**2 * rows.y_prob * (1.0 - rows.y_prob)
+    variance = np.bincount(groups.codes, noise, len(groups)).astype(np.float64)
+    sums, share = by_group(rows.bins, groups.codes, len(groups)), effective_share(rows.weight)
+    count, label, pred = sums.count, sums.label, sums.pred
     size = np.maximum(count, 1e-300)
     low_rate, high_rate = wilson_interval(label / size, count * share, confidence)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -131,13 +125,13 @@ def group_columns(rows: Rows, codes: npt.NDArray[np.int64], n_groups: int, confi
     return GroupColumns(sums, prediction_ratio(sums), lower, upper, total_p_values(label, pred, variance, share))
 
 
-def segments_of(field: str, labels: tuple[str, ...], columns: GroupColumns, corrected: FloatArray) -> list[SegmentBias]:
+def segments_of(groups: Segmentation, columns: GroupColumns, corrected: FloatArray) -> list[SegmentBias]:
     """The groups that have rows, one by one."""
     sums = columns.sums
     return [
         SegmentBias(
-            field,
-            labels[i],
+            groups.name,
+            groups.labels[i],
             float(sums.count[i]),
             float(sums.label[i] / sums.count[i]),
             float(sums.pred[i] / sums.count[i]),
@@ -151,18 +145,18 @@ def segments_of(field: str, labels: tuple[str, ...], columns: GroupColumns, corr
     ]
 
 
-def largest_values(
-    rows: Rows, field: int, values: Segmentation, most: int
-) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Group numbers with all but the ``most`` largest values joined, and the names of the groups."""
-    weight = np.bincount(rows.groups[field], rows.weight, len(values))
-    if np.sum(weight > 0) <= most + 1:
-        return rows.groups[field], values.labels
-    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
-    number = np.full(len(values), most, dtype=np.int64)
-    number[largest] = np.arange(most)
+def largest_values(rows: Rows, number: int, field: Segmentation, most: int) -> Segmentation:
+    """The ``number``-th field of the rows that count, with all but its ``most`` largest values joined."""
+    codes = rows.groups[number]
+    weight = np.bincount(codes, rows.weight, len(field))
     n_joined = int(np.sum(weight > 0)) - most
-    return number[rows.groups[field]], (*(values.labels[code] for code in largest), f"{OTHER}: {n_joined:,} values")
+    if n_joined <= 1:
+        return replace(field, codes=codes)
+    largest = np.sort(np.argsort(-weight, kind="stable")[:most])
+    position = np.full(len(field), most, dtype=np.int64)
+    position[largest] = np.arange(most)
+    labels = (*(field.labels[code] for code in largest), f"{OTHER}: {n_joined:,} values")
+    return Segmentation(field.name, position[codes], labels)
 
 
 MOST_FIELDS = 8
@@ -182,14 +176,12 @@ class WorstSegment:
 
 @dataclass(frozen=True)
 class _Grouping:
-    """Rows by the values of one field, or of two: group numbers, names, and which groups are looked at.
+    """Rows by the values of one field, or of two, and which groups are looked at.
 
     ``floor`` is the bias |log PCOC| that a group must surely exceed: that of the worse of a pair's two values.
     """
 
-    field: str
-    codes: npt.NDArray[np.int64]
-    labels: tuple[str, ...]
+    groups: Segmentation
     before: GroupColumns
     kept: npt.NDArray[np.bool_]
     floor: FloatArray
@@ -204,16 +196,14 @@ def worst_segments(
     than each of its two values. ``order`` numbers the fields by falling error; the first few are paired.
     """
     single = [_single(before, i, fields[i], confidence) for i in order]
-    paired = combinations(zip(single[:MOST_FIELDS], order, strict=False), 2)
-    pairs = [_pair(before, a, b, fields[j].name, confidence) for (a, _), (b, j) in paired]
+    pairs = [_pair(before, a, b, confidence) for a, b in combinations(single[:MOST_FIELDS], 2)]
     groupings = [*single, *pairs]
-    later = [group_columns(after, each.codes, len(each.labels), confidence) for each in groupings]
+    later = [group_columns(after, each.groups, confidence) for each in groupings]
     corrected = _corrected([each.before for each in groupings], groupings)
     corrected_later = _corrected(later, groupings)
     listed = []
     for each, new, p, new_p in zip(groupings, later, corrected, corrected_later, strict=True):
-        was = segments_of(each.field, each.labels, each.before, p)
-        now = segments_of(each.field, each.labels, new, new_p)
+        was, now = segments_of(each.groups, each.before, p), segments_of(each.groups, new, new_p)
         for code, old, changed in zip(np.flatnonzero(each.before.sums.count > 0), was, now, strict=True):
             if each.kept[code] and old.sure and old.sure_bias > each.floor[code]:
                 listed.append(WorstSegment(old, changed))
@@ -222,18 +212,19 @@ def worst_segments(
 
 
 def _single(rows: Rows, number: int, field: Segmentation, confidence: float) -> _Grouping:
-    codes, labels = largest_values(rows, number, field, MOST_VALUES)
-    columns = group_columns(rows, codes, len(labels), confidence)
-    return _Grouping(field.name, codes, labels, columns, columns.sums.count > 0, np.zeros(len(labels)))
+    groups = largest_values(rows, number, field, MOST_VALUES)
+    columns = group_columns(rows, groups, confidence)
+    return _Grouping(groups, columns, columns.sums.count > 0, np.zeros(len(groups)))
 
 
-def _pair(rows: Rows, first: _Grouping, second: _Grouping, second_field: str, confidence: float) -> _Grouping:
-    labels = tuple(f"{a} · {second_field} = {b}" for a in first.labels for b in second.labels)
-    codes = first.codes * len(second.labels) + second.codes
-    columns = group_columns(rows, codes, len(labels), confidence)
+def _pair(rows: Rows, first: _Grouping, second: _Grouping, confidence: float) -> _Grouping:
+    one, other = first.groups, second.groups
+    labels = tuple(f"{a} · {other.name} = {b}" for a in one.labels for b in other.labels)
+    groups = Segmentation(one.name, one.codes * len(other) + other.codes, labels)
+    columns = group_columns(rows, groups, confidence)
     floor = np.maximum.outer(_bias(first.before), _bias(second.before)).ravel()
     enough = np.maximum(columns.sums.pred, columns.sums.label) >= LEAST_EXPECTED
-    return _Grouping(first.field, codes, labels, columns, enough, floor)
+    return _Grouping(groups, columns, enough, floor)
 
 
 def _bias(columns: GroupColumns) -> FloatArray:
@@ -244,10 +235,8 @@ def _corrected(columns: list[GroupColumns], groupings: list[_Grouping]) -> list[
     """Holm's correction over all segments that were looked at; the others have p-value 1."""
     chosen = [each.kept for each in groupings]
     every = holm(np.concatenate([each.p_value[kept] for each, kept in zip(columns, chosen, strict=True)]))
-    parts = np.split(every, np.cumsum([int(kept.sum()) for kept in chosen])[:-1])
-    found = []
-    for kept, part in zip(chosen, parts, strict=True):
-        full = np.ones(len(kept))
-        full[kept] = part
-        found.append(full)
+    found = [np.ones(len(kept)) for kept in chosen]
+    ends = np.cumsum([int(kept.sum()) for kept in chosen])[:-1]
+    for p_value, kept, part in zip(found, chosen, np.split(every, ends), strict=True):
+        p_value[kept] = part
     return found

@@ -40,7 +40,7 @@ def mvce(
     ========== ================================================================================================
     views      divisions
     ========== ================================================================================================
-    shuffle    r = ``n_views`` random ones into bins of equal mass (the paper's): sees the total bias and Brier's noise
+    shuffle    r = ``n_views`` random ones into bins of one weight (the paper's): sees the total bias and Brier's noise
     sorted     one, by prediction: the ECE in norm 1
     features   one for each column of ``features``, by its values, each weighted by its rows: what shuffling hides
     ========== ================================================================================================
@@ -107,7 +107,7 @@ def _shuffled(rows: Rows, n_bins: int, n_views: int, norm: float, resampling: Re
             advance=advance,
         )
 
-    _check_mass(rows)
+    _check_weight(rows)
     with progress("shuffled views", n_views) as advance:
         found = views_of(rows, advance)
     return resampling.estimate(
@@ -153,7 +153,7 @@ def _number_of_bins(rows: Rows, bin_size: float | None, n_bins: int | None) -> i
     return bins_of_size(float(rows.weight.sum()), bin_size)
 
 
-def _check_mass(rows: Rows) -> None:
+def _check_weight(rows: Rows) -> None:
     """Refuse weights so heavy that shuffling their copies would not end."""
     total = float(rows.weight.sum())
     if total > MOST_COPIES:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from mbct.evaluation.diagnostics.field_bias import GroupColumns, group_columns
 from mbct.evaluation.diagnostics.subgroups import ratio_limits
+from mbct.evaluation.metrics.rows import Segmentation
 from mbct.report.charts import (
     STATES,
     altair,
@@ -31,39 +32,41 @@ def section(scored: Scored) -> Section | None:
     """PCOC of every period in one chart; None where no time is known, or only one period."""
     if scored.time is None:
         return None
-    unit, codes, periods = periods_of(scored.time)
+    periods = periods_of(scored.time)
     if len(periods) < 2:
         return None
+    unit = periods.name
     lead = (
         f"Predicted over observed positives (PCOC) of each {unit}: 1 is right, below 1 predictions are too low. "
         "Bands are 95 % intervals of the label rate. A drift after the model was fitted asks for a refit."
     )
-    sides = [group_columns(rows, codes, len(periods), 0.95) for rows in (scored.before, scored.after)]
-    drawn = _chart(unit, np.array(periods), sides)
+    sides = [group_columns(rows, periods, 0.95) for rows in (scored.before, scored.after)]
+    drawn = _chart(unit, np.array(periods.labels), sides)
     chart_of_time = figure("time", drawn, f"PCOC of each {unit} before and after calibration", height=240)
     return Section("time", "Through time", lead, chart_of_time)
 
 
-def periods_of(time: npt.NDArray[Any]) -> tuple[str, npt.NDArray[np.int64], tuple[str, ...]]:
-    """Unit, number of each row's period and the periods' names.
+def periods_of(time: npt.NDArray[Any]) -> Segmentation:
+    """Periods of the rows in order; its name is their unit.
 
-    >>> periods_of(np.array(["2024-01-31T10", "2024-02-01T11"], dtype="datetime64[h]"))[1:]
-    (array([0, 1]), ('2024-01-31', '2024-02-01'))
+    >>> found = periods_of(np.array(["2024-01-31T10", "2024-02-01T11"], dtype="datetime64[h]"))
+    >>> found.name, found.codes.tolist(), found.labels
+    ('day', [0, 1], ('2024-01-31', '2024-02-01'))
     """
     if time.dtype.kind != "M":
         values, codes = np.unique(time, return_inverse=True)
         if len(values) > _MOST_NUMBERS:
             edges = np.unique(np.quantile(time, np.arange(1, _MOST_NUMBERS) / _MOST_NUMBERS, method="inverted_cdf"))
             values, codes = np.unique(np.searchsorted(edges, time, side="left"), return_inverse=True)
-            return "stretch", codes.astype(np.int64), tuple(f"{value + 1}" for value in values)
-        return "period", codes.astype(np.int64), tuple(f"{value:g}" for value in values)
+            return Segmentation("stretch", codes.astype(np.int64), tuple(f"{value + 1}" for value in values))
+        return Segmentation("period", codes.astype(np.int64), tuple(f"{value:g}" for value in values))
     days = time.astype("datetime64[D]")
     span = int((days.max() - days.min()).astype(np.int64)) + 1
     name, code = next(((name, code) for longest, name, code in _UNITS if span <= longest), ("year", "Y"))
     shift = 4 if code == "W" else 0  # numpy's weeks begin on Thursdays, ours on Mondays
     periods, codes = np.unique((days - shift).astype(f"datetime64[{code}]"), return_inverse=True)
     shown = periods.astype("datetime64[D]") + shift if code in "DW" else periods
-    return name, codes.astype(np.int64), tuple(map(str, shown))
+    return Segmentation(name, codes.astype(np.int64), tuple(map(str, shown)))
 
 
 def _chart(unit: str, periods: npt.NDArray[np.str_], sides: list[GroupColumns]) -> Any:
