@@ -5,7 +5,9 @@ numbers, dates and booleans have one text everywhere; floats and datetimes have 
 values themselves.
 """
 
+import contextlib
 import datetime
+from collections.abc import Callable
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -118,11 +120,12 @@ def category_text(column: str, dtype: DType) -> nw.Expr:
 
 def code_by_comparison(value: nw.Expr, dtype: DType, bins: CategoryBins) -> nw.Expr:
     """Code of a float or a datetime: a binary search among the typed values; null where none is equal."""
+    parse: Callable[[Any], Any] = datetime.datetime.fromisoformat if isinstance(dtype, nw.Datetime) else float
     typed = []
     for text, code in bins.code_of.items():
-        known = None if text is None else _typed(text, is_datetime=isinstance(dtype, nw.Datetime))
-        if known is not None and category_key(known) == text:
-            typed.append((known, code))
+        with contextlib.suppress(TypeError, ValueError):  # None, or no such value
+            if category_key(known := parse(text)) == text:
+                typed.append((known, code))
     return _search(value, sorted(typed))
 
 
@@ -134,10 +137,3 @@ def _search(value: nw.Expr, typed: list[tuple[Any, int]]) -> nw.Expr:
     middle = len(typed) // 2
     in_lower_half = value < nw.lit(typed[middle][0])
     return nw.when(in_lower_half).then(_search(value, typed[:middle])).otherwise(_search(value, typed[middle:]))
-
-
-def _typed(text: str, *, is_datetime: bool) -> Any:
-    try:
-        return datetime.datetime.fromisoformat(text) if is_datetime else float(text)
-    except ValueError:
-        return None

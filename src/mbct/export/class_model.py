@@ -85,47 +85,41 @@ def classes_to_sql(
     n, number, scaling = range(len(model.scores)), spoken.double, model.scaling
     named = [name.strip() for name in keep.split(",")] if isinstance(keep, str) else list(keep)
     kept = ", ".join(map(spoken.identifier, named or model.scores))
-    moved = _leaf_values(model, spoken)
-    carried = [f"mbct_s{k}" for k in moved]
-    queries: list[str] = []
-
-    def step(*columns: str, source: str = "") -> None:
-        """One more table, of the one before."""
-        source = source or f"mbct_{len(queries)}"
-        queries.append(f"SELECT {', '.join([kept, *columns])}\nFROM {source}")
-
-    def normalise(first: str, names: list[str], *carried: str) -> None:
-        """Softmax of the columns called ``first``, in two steps, by ``names``."""
-        top = f"GREATEST({', '.join(f'{first}{k}' for k in n)})"
-        step(*(f"EXP({first}{k} - {top}) AS mbct_e{k}" for k in n), *carried)
-        total = " + ".join(f"mbct_e{k}" for k in n)
-        step(*(f"mbct_e{k} / ({total}) AS {names[k]}" for k in n), *carried)
-
-    logs = [
-        f"{number(scaling.inverse_temperature)} * LN(GREATEST({spoken.as_double.format(spoken.identifier(name))}, "
-        f"{number(scaling.floor)})) AS mbct_x{k}"
-        for k, name in enumerate(model.scores)
-    ]
-    step(*logs, *(f"\n{lines} AS mbct_s{k}" for k, lines in moved.items()), source=table)
-    normalise("mbct_x", [f"mbct_t{k}" for k in n], *carried)
-    mixed = f"{number(1.0 - scaling.uniform)} * mbct_t{{}} + {number(scaling.uniform / len(model.scores))}"
-    step(*(f"LN({mixed.format(k)}) AS mbct_l{k}" for k in n), *carried)
-    linear = (
-        " + ".join(
-            [
-                number(scaling.intercept[k]),
-                *(f"{number(scaling.weights[k, j])} * mbct_l{j}" for j in n if scaling.weights[k, j] != 0.0),
-                *([f"mbct_s{k}"] if k in moved else []),
-            ]
-        )
-        for k in n
+    trees = _leaf_values(model, spoken)
+    score = (
+        f"{number(scaling.inverse_temperature)} * LN(GREATEST({spoken.as_double}, {number(scaling.floor)})) AS mbct_x"
     )
-    step(*(f"{each} AS mbct_z{k}" for k, each in enumerate(linear)))
-    normalise("mbct_z", [spoken.identifier(f"{column}_{name}") for name in model.classes])
-    *before, last = queries
-    # Where an engine would write each step into the next, in every place that names it, it must be told not to.
+    scores = [f"{score.format(spoken.identifier(name))}{k}" for k, name in enumerate(model.scores)]
+    mixed = f"{number(1.0 - scaling.uniform)} * mbct_t{{}} + {number(scaling.uniform / len(n))}"
+    linear = [
+        [
+            number(scaling.intercept[k]),
+            *(f"{number(scaling.weights[k, j])} * mbct_l{j}" for j in n if scaling.weights[k, j] != 0.0),
+            *([f"mbct_s{k}"] if k in trees else []),
+        ]
+        for k in n
+    ]
+    beside_trees = [*_softmax("mbct_x", [f"mbct_t{k}" for k in n]), [f"LN({mixed.format(k)}) AS mbct_l{k}" for k in n]]
+    steps = [
+        [*scores, *(f"\n{lines} AS mbct_s{k}" for k, lines in trees.items())],
+        *([*columns, *(f"mbct_s{k}" for k in trees)] for columns in beside_trees),
+        [f"{' + '.join(terms)} AS mbct_z{k}" for k, terms in enumerate(linear)],
+        *_softmax("mbct_z", [spoken.identifier(f"{column}_{name}") for name in model.classes]),
+    ]
+    *before, last = (
+        f"SELECT {', '.join([kept, *columns])}\nFROM {f'mbct_{i}' if i else table}" for i, columns in enumerate(steps)
+    )
+    # Where an engine would write each step into the next, wherever that names it, it must be kept from doing so.
     named_steps = (f"mbct_{i} AS {spoken.materialized}(\n{query}\n)" for i, query in enumerate(before, start=1))
     return f"WITH {', '.join(named_steps)}\n{last}\n"
+
+
+def _softmax(first: str, names: list[str]) -> tuple[list[str], list[str]]:
+    """Columns of two steps: exponentials of the columns called ``first``, then their shares, called ``names``."""
+    n = range(len(names))
+    top, total = f"GREATEST({', '.join(f'{first}{k}' for k in n)})", " + ".join(f"mbct_e{k}" for k in n)
+    exponentials = [f"EXP({first}{k} - {top}) AS mbct_e{k}" for k in n]
+    return exponentials, [f"mbct_e{k} / ({total}) AS {names[k]}" for k in n]
 
 
 def _leaf_values(model: ClassModel, dialect: Dialect) -> dict[int, str]:
