@@ -27,8 +27,7 @@ from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
 from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill, make_distillation_set
-from mbct.training.gradients import newton_sums
-from mbct.training.grower import terminal_nodes
+from mbct.training.grower import newton_sums, terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid

@@ -3,6 +3,7 @@
 Every message names the argument, the offending value and its row, and the remedy.
 """
 
+import os
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,15 @@ def at_least(smallest: float, **parameters: Any) -> None:
         number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         if not (number and value >= smallest):
             raise ParameterError(f"{name} must be a number of at least {smallest:g}, got {value!r}")
+
+
+def thread_count(n_threads: int | None) -> int:
+    """Number of threads to use: as asked for, or one for each processor of this process."""
+    if n_threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_threads < 1:
+        raise ParameterError(f"n_threads={n_threads!r} must be at least 1, or None for all processors")
+    return int(n_threads)
 
 
 def same_length(n_rows: int, **columns: npt.NDArray[Any]) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from builders import random_model, table_model
 from mbct.model.bins import CategoryBins, NumberBins
-from mbct.model.rules import rules, stopped_sums
+from mbct.model.rules import rules
+from mbct.model.tree import stopped_sums
 from mbct.model.wording import condition
 
 BONUS = NumberBins("bonus", (4.0,), (0.0, 7.0))

@@ -13,7 +13,7 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import build_cells
 from mbct.training.default import fit_cross_fitted
-from mbct.training.grower import STEP_LIMIT
+from mbct.training.nodes import STEP_LIMIT
 
 
 def fit(frame, weight=None, **options):

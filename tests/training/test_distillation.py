@@ -10,7 +10,7 @@ from mbct.calibrators.inputs import training_data
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.masks import summed_steps
-from mbct.model.rules import n_rules
+from mbct.model.tree import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
 from mbct.training.default import _forms, _within

@@ -8,8 +8,7 @@ from mbct.data.memory import encode
 from mbct.model.bins import code_offsets
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.gradients import move, newton_sums
-from mbct.training.grower import terminal_nodes, with_sums
+from mbct.training.grower import move, newton_sums, terminal_nodes, with_sums
 
 
 def test_sums_are_the_derivatives_of_the_log_loss():

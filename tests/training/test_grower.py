@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from mbct.training.folds import BinnedRows
-from mbct.training.grower import TreeOptions, grow_tree
+from mbct.training.grower import grow_tree
+from mbct.training.nodes import TreeOptions
 
 N_VALUES = 6
 

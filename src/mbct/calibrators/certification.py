@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import DataError
+from mbct.calibrators.inputs import TrainingData
+from mbct.errors import DataError, ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.certificate import PARTITION, RULES, Certificate, CertifiedBin, Method, model_hash
 from mbct.model.ensemble import CalibrationEnsemble
@@ -75,6 +76,28 @@ class Bounds:
     def largest(self) -> FloatArray:
         """|E[Y] − mean prediction| of each bin is at most this."""
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
+
+
+def split_for_certificate(
+    data: TrainingData, share: float, negative_sampling_rate: float, seed: int
+) -> tuple[TrainingData, TrainingData]:
+    """Rows to fit on, and a ``share`` of them to certify with: whole blocks, of time the last ones."""
+    data = data.counted()
+    if np.any(data.weight != 1.0) or negative_sampling_rate != 1.0:
+        raise ParameterError("certify counts every row once: leave out sample_weight and negative_sampling_rate")
+    n_rows = len(data.y_true)
+    block = np.arange(n_rows) if data.block is None else data.block
+    size = np.bincount(block)
+    order = np.arange(len(size))
+    if data.block is None or data.blocks is None or data.blocks.options.kind == "groups":
+        order = np.random.default_rng(seed).permutation(len(size))
+    last = np.cumsum(size[order]) > (1.0 - share) * n_rows
+    if last.all() or not last.any():
+        raise DataError(
+            f"certify={share:g} leaves {len(size):,} blocks no two parts: take shorter blocks or another share"
+        )
+    held_out = np.isin(block, order[last])
+    return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))
 
 
 def bounds(rows: HeldOutRows, division: IntArray, n_bins: int, n_union: int, alpha: float, method: Method) -> Bounds:

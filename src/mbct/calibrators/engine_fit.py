@@ -1,11 +1,14 @@
 """Fitting where the rows are: checks, bins and sums in the engine, trees here."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mbct.calibrators.inputs import training_data
-from mbct.calibrators.suspicions import MOST_ROWS, describe_unfit, suspicions, unfit_in_engine, warn
+import narwhals.stable.v2 as nw
+
+from mbct.calibrators.inputs import MOST_ROWS, ClassLabels, describe_unfit, suspicions, training_data, warn
 from mbct.data.blocks import BlockColumns
-from mbct.data.columns import Columns
+from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
+from mbct.data.columns import Columns, read_columns
 from mbct.data.rows import require
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import prepare
@@ -16,16 +19,22 @@ from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
-from mbct.training.trainer import TrainingResult, train_cells, train_in_engine
+from mbct.training.trainer import train_cells, train_in_engine
 
 if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator
 
 
+_ROWS = " rows"
+_TEXTS_READ = 1_000  # Distinct texts that are tried as dates
+
+
 def fit_source(
-    calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: Any, y_prob: Any, blocks: BlockColumns
-) -> tuple[TrainingResult, list[str]]:
-    """Train with ``calibrator``'s parameters on rows that an engine reads in place; the columns that it may read."""
+    calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: Any, y_prob: Any, trials: Any, blocks: BlockColumns
+) -> "MBCTCalibrator":
+    """Fit ``calibrator`` on rows that an engine reads in place."""
+    if trials is not None:
+        raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
     named = (sample_weight, blocks.time, blocks.groups)
     if not isinstance(y, str) or y_prob is not None or not all(isinstance(name, str | None) for name in named):
         raise DataError(
@@ -44,7 +53,7 @@ def fit_source(
     require(source, [score, *(name for name in named if name is not None)])
     names = calibrator.feature_columns(Columns(dict.fromkeys(columns), 0), score)
     if calibrator.preset != "paper":
-        unfit = unfit_in_engine(source, names)
+        unfit = _unfit_columns(source, names)
         warn(describe_unfit(unfit, kept=calibrator.features is not None), stacklevel=3)
         names = [name for name in names if calibrator.features is not None or name not in unfit]
     config = calibrator.config(blocks)
@@ -67,9 +76,32 @@ def fit_source(
     ):
         warn(_suspicions(source, score, y, sample_weight, names), stacklevel=3)
         if isinstance(prepared.rows, Cells):
-            return train_cells(prepared.rows, prepared.bins, config, advance), columns
-        result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
-        return result, columns
+            result = train_cells(prepared.rows, prepared.bins, config, advance)
+        else:
+            result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
+    calibrator._keep(result)
+    calibrator._remember(score, columns, ClassLabels())
+    return calibrator
+
+
+def _unfit_columns(source: LazySource, names: Sequence[str]) -> dict[str, str]:
+    """What is no feature among columns that stay in their engine: a query for the counts, and one for each text."""
+    schema = source.frame.collect_schema()
+    texts = [name for name in names if schema[name] == nw.String]
+    temporal = [name for name in names if isinstance(schema[name], nw.Date | nw.Datetime)]
+    counted = [name for name in names if schema[name].is_integer() or name in texts]
+    distinct = (nw.col(name).n_unique().alias(name) for name in counted)
+    counts = source.engine.collect(source.frame.select(nw.len().alias(_ROWS), *distinct))
+    n_rows = int(counts.get_column(_ROWS)[0])
+    reasons = {
+        name: identifier_reason(int(counts.get_column(name)[0]), n_rows, integer=name not in texts) for name in counted
+    }
+    found = {each.column: each.reason for each in find_earlier_runs(names)}
+    found |= {name: reason for name, reason in reasons.items() if reason is not None}
+    for name in (*temporal, *(name for name in texts if name not in found)):
+        some = source.engine.collect(source.frame.select(name).unique().head(_TEXTS_READ))
+        found |= {each.column: each.reason for each in find_dates(read_columns(some.to_native()))}
+    return found
 
 
 def _suspicions(source: LazySource, score: str, label: str, weight: str | None, features: list[str]) -> list[str]:
@@ -80,8 +112,18 @@ def _suspicions(source: LazySource, score: str, label: str, weight: str | None, 
     return list(suspicions(data, features, whole=data.columns.n_rows < MOST_ROWS))
 
 
-def check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
-    """Raise unless ``calibrator`` can be fitted on cells that were aggregated before."""
+def fit_aggregated(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> "MBCTCalibrator":
+    """Fit ``calibrator`` on cells that were aggregated before."""
+    _check_cells(calibrator, cells, bins)
+    # Cells of one score are told apart by it: their order is that of their content already.
+    ordered = cells if cells.one_score else cells.canonical()
+    with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
+        calibrator._keep(train_cells(ordered, bins, calibrator.config(), advance))
+    calibrator._remember(bins.names[0], list(bins.names), ClassLabels())
+    return calibrator
+
+
+def _check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
     refuse_sampled_paper(calibrator)
     refuse_certificate(calibrator)
     if cells.fingerprint != bins.fingerprint:

@@ -1,7 +1,7 @@
-"""What ``fit`` and ``predict`` were given, checked once and turned into arrays."""
+"""What ``fit`` and ``predict`` were given, checked once and turned into arrays; a warning where rows look wrong."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,10 +10,16 @@ import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
 from mbct.data.blocks import BlockColumns, number_blocks
+from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks
 from mbct.data.columns import Columns, read_columns
-from mbct.errors import DataError
+from mbct.errors import DataError, MBCTWarning
+from mbct.stats.scores import auc_of_rows
 from mbct.training.folds import BlockNumbers
 from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
+
+FEWEST = 10  # Rows of the rarer class below which nothing can be told
+_WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
+MOST_ROWS = 200_000  # Rows that are looked at
 
 
 @dataclass(frozen=True)
@@ -270,3 +276,73 @@ def _refuse_missing(labels: npt.NDArray[Any], name: str) -> None:
         row = int(missing.argmax())
         more = f" (and {int(missing.sum()) - 1:,} more)" if missing.sum() > 1 else ""
         raise DataError(f"{name} is missing: {labels[row]} in row {row}{more}; drop the rows without a label")
+
+
+def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:
+    """One warning for each message; ``stacklevel`` counts the callers from here to the user's line."""
+    for message in messages:
+        warnings.warn(message, MBCTWarning, stacklevel=stacklevel + 1)
+
+
+def unfit_columns(columns: Columns) -> dict[str, str]:
+    """Identifiers, dates and earlier results among the columns, each with the reason why it is no feature."""
+    found = (*find_identifiers(columns), *find_dates(columns), *find_earlier_runs(columns.names))
+    return {each.column: each.reason for each in found}
+
+
+def describe_unfit(unfit: dict[str, str], *, kept: bool, advice: str | None = None) -> list[str]:
+    """One message about identifiers and dates, where there are any, and ``advice``; ``kept`` if the user names them."""
+    what = "kept as features=[…] asks" if kept else "left out, features=[…] would keep them"
+    listed = ", ".join(f"{name} ({reason})" for name, reason in unfit.items())
+    lines = [*([f"{what}: {listed}"] if unfit else []), *([] if advice is None else [advice])]
+    return ["; ".join(lines)] if lines else []
+
+
+def describe_time_features(excluded: Sequence[str], *, kept: bool) -> list[str]:
+    """One message about features that identify the time, where there are any; ``kept`` if the user names them."""
+    what = "left out of the rules, because their values identify the time (features=[…] would keep them)"
+    if kept:
+        what = "features that identify the time, kept because features=[…] names them"
+    return [f"{what}: {', '.join(map(repr, excluded))}"] if excluded else []
+
+
+def suspicions(data: TrainingData, features: Sequence[str], *, whole: bool = True) -> Iterator[str]:
+    """What looks wrong about rows to fit on: leaks, decisions instead of scores, swapped labels, too few rows.
+
+    Where they are not the ``whole``, there may be more of them.
+    """
+    rows = _drawn(len(data.y_true))
+    y_true, y_prob, weight = data.y_true[rows], data.y_prob[rows], data.weight[rows]
+    chosen = data.columns.only(features).take(rows)
+    leaks = find_leaks(chosen, y_true, y_prob=y_prob, weight=weight) if features else ()
+    if leaks:
+        listed = ", ".join(map(str, leaks))
+        yield f"suspected leak: {listed}; leave out what is not known when predictions are made"
+    if set(np.unique(y_prob).tolist()) == {0.0, 1.0}:
+        yield "every score is 0 or 1: these look like decisions; pass probabilities, as predict_proba gives them"
+    elif (auc := _auc_below_chance(y_prob, y_true, weight)) is not None:
+        yield (
+            f"the prediction ranks the labels the wrong way round (AUC {auc:.3f}): are the labels swapped, "
+            "or is it the probability of the other class?"
+        )
+    positives = int(np.sum(data.y_true[data.weight > 0]))
+    n_rows = int(np.sum(data.weight > 0))
+    if whole and min(positives, n_rows - positives) < FEWEST:
+        yield f"too few rows to tell: {n_rows:,}, {positives:,} positives; add rows before you trust a calibration"
+
+
+def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float | None:
+    """The AUC where it is clearly below one half, else None."""
+    positives = float(np.sum(y_true))
+    negatives = len(y_true) - positives
+    if min(positives, negatives) < FEWEST:
+        return None
+    auc = auc_of_rows(y_prob, y_true, weight)
+    error = float(np.sqrt((positives + negatives + 1.0) / (12.0 * positives * negatives)))
+    return auc if auc < 0.5 - _WRONG_WAY * error else None
+
+
+def _drawn(n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    if n_rows <= MOST_ROWS:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).permutation(n_rows)[:MOST_ROWS])

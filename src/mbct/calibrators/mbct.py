@@ -1,45 +1,39 @@
-"""MBCT as a scikit-learn estimator."""
+"""MBCT as a scikit-learn estimator: its parameters, what they mean, and how it is fitted."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from mbct.calibrators.certification import HeldOutRows, certify_rows
-from mbct.calibrators.engine_fit import check_cells, collect_features, fit_source
-from mbct.calibrators.inputs import ClassLabels, TrainingData, training_data
-from mbct.calibrators.mbct_parameters import MBCTParameters
-from mbct.calibrators.prevalence import shift_prevalence
-from mbct.calibrators.suspicions import describe_time_features, suspicions, unseen_values, warn
+from mbct.calibrators.certification import split_for_certificate
+from mbct.calibrators.engine_fit import fit_aggregated, fit_source
+from mbct.calibrators.fitted_mbct import FittedMBCT
+from mbct.calibrators.inputs import (
+    TrainingData,
+    describe_time_features,
+    describe_unfit,
+    suspicions,
+    training_data,
+    unfit_columns,
+    warn,
+)
+from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
-from mbct.data.memory import encode
+from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.data.source import is_lazy
-from mbct.errors import ParameterError
+from mbct.data.strategy import Strategy
+from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.model.certificate import Certificate, Method, model_hash, read_certificate
-from mbct.model.ensemble import CalibrationEnsemble, feature_shares
-from mbct.model.file_check import (
-    LARGEST_SUM,
-    MOST_FEATURES,
-    number,
-    read_ensemble,
-    read_fingerprint,
-    read_list,
-    read_trace,
-    text,
-)
-from mbct.model.provenance import RowFingerprint
-from mbct.model.rules import Rule
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.training.cells import Cells
-from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells
-from mbct.validation import FloatArray
+from mbct.training.cells import Cells, Level, build_cells
+from mbct.training.paper.trainer import PaperOptions
+from mbct.training.trainer import OPTION_NAMES, Constraints, TrainingConfig, TrainingResult, preset, train_cells
+from mbct.validation import thread_count
 
 
-class MBCTCalibrator(MBCTParameters):
+class MBCTCalibrator(FittedMBCT):
     """Multiple boosting calibration trees: rows that share a bias pattern share a multiplier.
 
     Parameters
@@ -133,10 +127,76 @@ class MBCTCalibrator(MBCTParameters):
     """
 
     method: ClassVar[str] = "mbct"
-    feature_aware: ClassVar[bool] = True
     run_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "strategy"})
-    model_: CalibrationEnsemble
-    certificate_: Certificate | None
+
+    def __init__(
+        self,
+        score_column: str | int | None = None,
+        features: Sequence[str | int] | None = None,
+        preset: str = "default",
+        *,
+        categorical: Categorical = "auto",
+        max_trees: int | None = None,
+        max_depth: int | None = None,
+        min_bin_size: float | str | None = None,
+        loss: str | None = None,
+        numeric_bins: int | None = None,
+        score_bins: int | None = None,
+        score_binning: str | None = None,
+        min_category_rows: float | None = None,
+        model_size: str = "auto",
+        max_rules: int | None = None,
+        rank_preservation: str = "free",
+        negative_sampling_rate: float = 1.0,
+        learning_rate: float | None = None,
+        n_folds: int | None = None,
+        alpha: float = 0.05,
+        certify: float | None = None,
+        max_error: float | None = None,
+        max_relative_error: float | None = None,
+        time: str | None = None,
+        groups: str | None = None,
+        block: BlockSize = "day",
+        gap: int = 0,
+        half_life: float | None = None,
+        validate: str | None = None,
+        random_state: int = 0,
+        n_threads: int | None = None,
+        strategy: Strategy = "auto",
+        positive: str | float | bool | None = None,
+    ):
+        self.score_column = score_column
+        self.features = features
+        self.preset = preset
+        self.categorical = categorical
+        self.max_trees = max_trees
+        self.max_depth = max_depth
+        self.min_bin_size = min_bin_size
+        self.loss = loss
+        self.numeric_bins = numeric_bins
+        self.score_bins = score_bins
+        self.score_binning = score_binning
+        self.min_category_rows = min_category_rows
+        self.model_size = model_size
+        self.max_rules = max_rules
+        self.rank_preservation = rank_preservation
+        self.negative_sampling_rate = negative_sampling_rate
+        self.learning_rate = learning_rate
+        self.n_folds = n_folds
+        self.alpha = alpha
+        self.certify = certify
+        self.max_error = max_error
+        self.max_relative_error = max_relative_error
+        self.time = time
+        self.groups = groups
+        self.block = block
+        self.gap = gap
+        self.half_life = half_life
+        self.validate = validate
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.strategy = strategy
+        self.positive = positive
 
     def fit(
         self,
@@ -164,12 +224,7 @@ class MBCTCalibrator(MBCTParameters):
         """
         blocks = self.block_columns(time, groups)
         if is_lazy(X):
-            if trials is not None:
-                raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
-            result, columns = fit_source(self, X, y, sample_weight, y_prob, blocks)
-            self._keep(result)
-            self._remember(result.model.score_column, columns, ClassLabels())
-            return self
+            return fit_source(self, X, y, sample_weight, y_prob, trials, blocks)
         given = training_data(
             X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
         )
@@ -177,106 +232,16 @@ class MBCTCalibrator(MBCTParameters):
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
         """Learn from ``cells``, such as :func:`mbct.data.aggregate` or a store gives, coded with ``bins``."""
-        check_cells(self, cells, bins)
-        # Cells of one score are told apart by it: their order is that of their content already.
-        ordered = cells if cells.one_score else cells.canonical()
-        with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
-            self._keep(train_cells(ordered, bins, self.config(), advance))
-        self._remember(bins.names[0], list(bins.names), ClassLabels())
-        return self
-
-    @overload
-    def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: Literal[False] = False
-    ) -> FloatArray: ...
-
-    @overload
-    def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: Literal[True]
-    ) -> tuple[FloatArray, FloatArray, FloatArray]: ...
-
-    def calibrate(
-        self, X: Any, *, y_prob: Any = None, prevalence: float | None = None, return_interval: bool = False
-    ) -> FloatArray | tuple[FloatArray, FloatArray, FloatArray]:
-        """Calibrated probability of the positive class, with ``return_interval`` also lower and upper ends.
-
-        Parameters
-        ----------
-        X, y_prob : as in :meth:`fit`
-            Rows with the columns of the fit, others are ignored; and the prediction, where it is no column of ``X``.
-        prevalence : float or None, default=None
-            Label rate of these rows, where it is known to differ from :attr:`prevalence_` and rows of each class look
-            as they did (prior shift): odds are multiplied by the ratio of the two rates' odds.
-        return_interval : bool, default=False
-            Whether to return both ends of each row's interval too, which a certified model has: with probability
-            1 − ``alpha`` the rates of all certified bins lie between the means of their rows' ends.
-        """
-        check_is_fitted(self)
-        columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)
-        calibrated = self.calibrate_columns(columns, scores)
-        if return_interval:
-            if prevalence is not None:
-                raise ParameterError(
-                    "intervals are certified at the label rate of the certified rows: drop prevalence="
-                )
-            return calibrated, *self.model_.interval_of(encode(columns, self.model_.bins, scores), calibrated)
-        return calibrated if prevalence is None else shift_prevalence(calibrated, self.prevalence_, prevalence)
-
-    @property
-    def prevalence_(self) -> float:
-        """Label rate of the rows of the fit; where negatives were sampled, of the population."""
-        check_is_fitted(self)
-        count, label = self.fingerprint_.count, self.fingerprint_.label
-        return label / (label + (count - label) / self.negative_sampling_rate)
-
-    def attach(self, certificate: Certificate) -> Self:
-        """Keep the ``certificate`` of this very model with it: it is saved, served and printed with the rules."""
-        if certificate.model != (own := model_hash(self.model_)):
-            raise ParameterError(f"the certificate is of model {certificate.model}, this is {own}: certify this one")
-        self.model_ = self.model_.with_intervals(certificate.intervals)
-        self.certificate_ = certificate
-        return self
-
-    def rules(self) -> Iterator[Rule]:
-        """If-then rules of the fitted model."""
-        return self.model_.rules()
-
-    @property
-    def feature_importances_(self) -> FloatArray:
-        """Share of each column of ``feature_names_in_`` in the correction, by :func:`feature_shares`."""
-        check_is_fitted(self)
-        shares = dict(zip(self.model_.bins.names, feature_shares(self.model_).tolist(), strict=True))
-        return np.array([shares.get(name, 0.0) for name in self.feature_names_in_])
-
-    def _facts(self) -> dict[str, Any]:
-        if not self.__sklearn_is_fitted__():
-            return super()._facts()
-        shares = zip(self.feature_names_in_, self.feature_importances_, strict=True)
-        named = sorted(shares, key=lambda pair: -pair[1])
-        gain, error = self.held_out_gain_, self.held_out_gain_error_
-        return {
-            **super()._facts(),
-            "model": self.form_,
-            "held-out gain in log loss": "–" if gain is None else f"{gain:.5f} ± {error or 0.0:.5f}",
-            "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
-        }
+        return fit_aggregated(self, cells, bins)
 
     def _fit(self, data: TrainingData) -> None:
         config = self.config(data.blocks)
         if self.certify is None:
             self._train(data, config)
             return
-        train, held_out = self.split_for_certificate(data)
+        train, held_out = split_for_certificate(data, self.certify, self.negative_sampling_rate, self.random_state)
         self._train(train, config)
-        codes = encode(held_out.columns, self.model_.bins, held_out.y_prob)
-        calibrated = self.model_.calibrate_codes(codes, held_out.y_prob, self.threads())
-        rows = HeldOutRows(codes, held_out.y_prob, calibrated, held_out.y_true, held_out.block)
-        # The rows were parted here: there is nothing to check, even where many equal each other.
-        method: Method = "clopper-pearson" if rows.block is None else "blocks"
-        certificate = certify_rows(
-            self.model_, rows, RowFingerprint(), alpha=self.alpha, method=method, max_error=self.max_error
-        )
-        self.attach(replace(certificate, unseen=True))
+        self._certify(held_out, self.alpha, self.max_error)
 
     def _train(self, data: TrainingData, config: TrainingConfig) -> None:
         advice = None
@@ -302,44 +267,76 @@ class MBCTCalibrator(MBCTParameters):
             self.reorder_rate_ = result.reorder_rate
         warn(describe_time_features(result.excluded, kept=self.features is not None), stacklevel=4)
 
-    def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
-        codes = encode(columns, self.model_.bins, y_prob)
-        warn(unseen_values(self.model_, columns, codes), stacklevel=4)
-        return self.model_.calibrate_codes(codes, y_prob, self.threads())
+    def without_unfit(self, data: TrainingData, stacklevel: int, advice: str | None = None) -> TrainingData:
+        """``data`` without unnamed identifiers and dates; one warning, ``stacklevel`` callers up, with ``advice``."""
+        chosen = self.feature_columns(data.columns, data.score)
+        unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
+        warn(describe_unfit(unfit, kept=self.features is not None, advice=advice), stacklevel + 1)
+        return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "model": self.model_.to_dict(),
-            "trace": self.trace_.to_dict(),
-            "fidelity": self.fidelity_,
-            "form": self.form_,
-            "fingerprint": self.fingerprint_.to_dict(),
-            **({} if self.certificate_ is None else {"certificate": _without_intervals(self.certificate_)}),
-            "held_out_gain": self.held_out_gain_,
-            "held_out_gain_error": self.held_out_gain_error_,
-            "held_out_gain_by_fold": self.held_out_gain_by_fold_,
-            "excluded_features": self.excluded_features_,
-        }
+    def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
+        """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
+        blocks = self.block_columns() if blocks is None else blocks
+        constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate, self.max_rules)  # type: ignore[arg-type]  # it checks the strings
+        options = replace(blocks.options, keep_all=self.features is not None)
+        resolved = preset(self.preset, self._overrides())
+        return TrainingConfig(resolved, constraints, options, self.alpha, thread_count(self.n_threads))
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.model_ = read_ensemble(state["model"])
-        self.trace_ = read_trace(state["trace"])
-        self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
-        self.form_ = text(state.get("form", ""), "form")
-        self.fingerprint_ = read_fingerprint(state.get("fingerprint"), state.get("bounds"))
-        self.certificate_ = read_certificate(state)
-        self.held_out_gain_ = _gain(state.get("held_out_gain"))
-        self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))
-        by_fold = [_gain(gain) for gain in state.get("held_out_gain_by_fold") or []]
-        self.held_out_gain_by_fold_ = [gain for gain in by_fold if gain is not None] or None
-        excluded = read_list(state.get("excluded_features", []), "excluded_features", MOST_FEATURES)
-        self.excluded_features_ = [text(name, "excluded_features") for name in excluded]
+    def block_columns(self, time: Any = None, groups: Any = None) -> BlockColumns:
+        """Which rows belong together: ``time`` and ``groups`` as given to ``fit``, else as the parameters say."""
+        return BlockColumns(
+            self.time if time is None else time,
+            self.groups if groups is None else groups,
+            self.block,
+            self.gap,
+            self.half_life,
+        )
 
+    def binned_cells(self, data: TrainingData, config: TrainingConfig) -> tuple[FeatureBins, Cells]:
+        """Bins of the columns of ``data``, as ``config`` asks, and the rows joined by their codes."""
+        data = data.counted()
+        weight = None if np.all(data.weight == 1.0) else data.weight
+        names = self.feature_columns(data.columns, data.score)
+        binning = config.preset.binning
+        bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, binning)
+        codes = encode(data.columns, bins, data.y_prob)
+        level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
+        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
 
-def _gain(content: Any) -> float | None:
-    return None if content is None else number(content, "held_out_gain", -LARGEST_SUM, LARGEST_SUM)
+    def unsampled(self, data: TrainingData) -> TrainingData:
+        """``data`` for the paper's trees: a kept negative stands for those that were left out."""
+        if self.negative_sampling_rate == 1.0:
+            return data
+        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
+    def _overrides(self) -> dict[str, Any]:
+        if not 0.0 < self.alpha < 1.0:
+            raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
+        if self.certify is not None and self.alpha > 0.5:
+            raise ParameterError(f"alpha={self.alpha!r} must be at most 0.5 for certify")
+        if self.certify is not None and not 0.0 < self.certify < 1.0:
+            raise ParameterError(f"certify={self.certify!r} must lie between 0 and 1: the share of rows held out")
+        if self.max_error is not None and (self.certify is None or self.max_error <= 0.0):
+            raise ParameterError(
+                f"max_error={self.max_error!r} must be above 0, and needs certify=0.2 or another share"
+            )
+        parameters = self.get_params(deep=False)
+        overrides = {name: value for name, value in parameters.items() if name in OPTION_NAMES and name != "alpha"}
+        if self.preset == "paper":
+            if self.rank_preservation != "free":
+                value = self.rank_preservation
+                raise ParameterError(f"rank_preservation={value!r} has no meaning with preset='paper'; leave it out")
+            return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
+        return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
 
-def _without_intervals(certificate: Certificate) -> dict[str, Any]:
-    """A certificate beside its model, which has the intervals."""
-    return {name: value for name, value in certificate.to_dict().items() if name != "intervals"}
+    def feature_columns(self, columns: Columns, score_column: str) -> list[str]:
+        """Names of the ``columns`` that trees may split by, all or some but ``score_column``."""
+        if self.features is None:
+            return [name for name in columns.names if name != score_column]
+        if isinstance(self.features, str):
+            raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
+        names = [columns.name_of(name) for name in self.features]
+        if len(set(names)) < len(names):
+            raise DataError(f"features names a column twice: {names}")
+        columns.require(names)
+        return [name for name in names if name != score_column]

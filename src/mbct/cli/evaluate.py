@@ -165,8 +165,8 @@ def evaluate_table(
     intervals: bool = False,
 ) -> dict[str, "Evaluation"]:
     """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
-    from mbct.calibrators.inputs import take_labels, take_weights
-    from mbct.calibrators.suspicions import fitting_rows, warn
+    from mbct.calibrators.fitted_mbct import fitting_rows
+    from mbct.calibrators.inputs import take_labels, take_weights, warn
     from mbct.data.columns import read_columns
     from mbct.metrics import evaluate as evaluate_arrays
     from mbct.progress import track
@@ -216,7 +216,7 @@ def measured(evaluation: "Evaluation") -> dict[str, Any]:
 
 def unseen_by_column(calibrator: Any, table: Any) -> dict[str, float]:
     """Of each category that the trees split by, the share of rows whose value training has not met."""
-    from mbct.calibrators.suspicions import unseen_shares
+    from mbct.calibrators.fitted_mbct import unseen_shares
     from mbct.data.columns import read_columns
     from mbct.data.memory import encode
 

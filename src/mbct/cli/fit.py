@@ -154,7 +154,7 @@ class Fitted:
         return "\n".join(line for line in (rows, self._gain(), columns, largest, *certified) if line)
 
     def _gain(self) -> str:
-        from mbct.calibrators.suspicions import FEWEST
+        from mbct.calibrators.inputs import FEWEST
 
         if self.model is None:
             return ""

@@ -12,9 +12,8 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, training_data
+from mbct.calibrators.inputs import TrainingData, suspicions, training_data, unfit_columns, warn
 from mbct.calibrators.registry import available, make
-from mbct.calibrators.suspicions import suspicions, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.checks import leaps
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mbct.calibrators.inputs import training_data
+from mbct.calibrators.inputs import suspicions, training_data, warn
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.calibrators.suspicions import suspicions, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress

@@ -7,6 +7,7 @@ total function: any input has a code. ``encode`` takes columns; ``value_encoder`
 import hashlib
 import json
 import struct
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,8 +58,32 @@ def interval_codes(values: FloatArray, edges: FloatArray) -> npt.NDArray[np.intp
     return codes
 
 
+class _Coded(ABC):
+    """What has a code for each of its values or intervals, then one for missing and one for unseen values."""
+
+    @property
+    @abstractmethod
+    def n_values(self) -> int:
+        """Number of known values, or of intervals."""
+
+    @property
+    def missing(self) -> int:
+        """Code of a missing value."""
+        return self.n_values
+
+    @property
+    def unseen(self) -> int:
+        """Code of values that were not, or hardly, seen in training; no number has it."""
+        return self.n_values + 1
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes, missing and unseen included."""
+        return self.n_values + 2
+
+
 @dataclass(frozen=True)
-class NumberBins:
+class NumberBins(_Coded):
     """Intervals (−∞, e₀], (e₀, e₁], … , (eₘ, ∞) of a number; NaN is missing, infinities fall into the outer ones.
 
     Where each interval held one value in training, ``distinct`` names them, so that rules can speak of these.
@@ -75,21 +100,6 @@ class NumberBins:
     def n_values(self) -> int:
         """Number of intervals."""
         return len(self.edges) + 1
-
-    @property
-    def missing(self) -> int:
-        """Code of a missing value."""
-        return self.n_values
-
-    @property
-    def unseen(self) -> int:
-        """Code of an unseen value: no number has it."""
-        return self.n_values + 1
-
-    @property
-    def n_codes(self) -> int:
-        """Number of codes, missing and unseen included."""
-        return self.n_values + 2
 
     def encode(self, values: FloatArray) -> npt.NDArray[np.intp]:
         """Codes of float values.
@@ -124,7 +134,7 @@ class NumberBins:
 
 
 @dataclass(frozen=True)
-class CategoryBins:
+class CategoryBins(_Coded):
     """A code for each known value, by its canonical text (:func:`~mbct.model.encoding.category_key`)."""
 
     name: str
@@ -138,21 +148,6 @@ class CategoryBins:
     def n_values(self) -> int:
         """Number of known values."""
         return len(self.values)
-
-    @property
-    def missing(self) -> int:
-        """Code of a missing value."""
-        return self.n_values
-
-    @property
-    def unseen(self) -> int:
-        """Code of values that were not, or hardly, seen in training."""
-        return self.n_values + 1
-
-    @property
-    def n_codes(self) -> int:
-        """Number of codes, missing and unseen included."""
-        return self.n_values + 2
 
     @cached_property
     def code_of(self) -> dict[str | None, int]:

@@ -22,9 +22,9 @@ from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.intervals import RowIntervals, bin_tree
 from mbct.model.masks import WORD, masks_of_trees
-from mbct.model.rules import Rule, n_rules, rules, to_text
+from mbct.model.rules import Rule, rules, to_text
 from mbct.model.tables import TreeTable, table_of, table_steps
-from mbct.model.tree import CalibrationTree
+from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
 

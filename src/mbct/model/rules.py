@@ -6,20 +6,16 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from mbct.model.bins import Feature
 from mbct.model.conditions import outcomes
 from mbct.model.masks import moved
-from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
+from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree, stopped_sums
 from mbct.model.wording import Condition, condition
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
     from mbct.model.ensemble import CalibrationEnsemble
-
-_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -94,28 +90,6 @@ def rules(model: "CalibrationEnsemble", *, fallbacks: bool = False) -> Iterator[
         for rule in _rules_of_tree(model, number, tree):
             if fallbacks or rule.rows > 0.0:
                 yield rule
-
-
-def stopped_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
-    """Count, label and prediction of the training rows that stop at each node: all of a leaf's, of others the rest.
-
-    Sums are rounded, so a rest below a millionth of the node is none.
-    """
-    parent = tree.parents
-    has_parent = parent >= 0
-    total = {name: getattr(tree, name) for name in NODE_SUMS}
-    left = {
-        name: values - np.bincount(parent[has_parent], values[has_parent], minlength=tree.n_nodes)
-        for name, values in total.items()
-    }
-    some = (tree.feature < 0) | (left["count"] > _ROUNDING * total["count"])
-    left["label"] = np.minimum(left["label"], left["count"])
-    return {name: np.where(some, np.maximum(values, 0.0), 0.0) for name, values in left.items()}
-
-
-def n_rules(tree: CalibrationTree) -> int:
-    """Number of rules of a tree that training rows met."""
-    return int(np.count_nonzero(stopped_sums(tree)["count"]))
 
 
 def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationTree) -> Iterator[Rule]:

@@ -4,6 +4,7 @@ Node 0 is the root. An inner node looks a row's code up in its table, which name
 a value that no training row had at this node keeps the node's own value.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ NODE_SUMS = ("count", "label", "pred")
 _DIGITS = 9
 """Steps keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
 _OFF_THE_TIE = 1.0 + 1e-11
+_ROUNDING = 1e-6  # Share of a node's rows below which what is left of rounded sums is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +100,35 @@ class CalibrationTree:
                 branches.append(None)
             else:
                 found = self.children(node, n_codes[feature])
-                branches.append([[child, _runs(codes)] for child, codes in found.items()])
+                branches.append([[child, runs(codes)] for child, codes in found.items()])
         return {
             "feature": self.feature.tolist(),
             "children": branches,
             "leaf_value": self.leaf_value.tolist(),
             **{name: getattr(self, name).tolist() for name in NODE_SUMS},
         }
+
+
+def stopped_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
+    """Count, label and prediction of the training rows that stop at each node: all of a leaf's, of others the rest.
+
+    Sums are rounded, so a rest below a millionth of the node is none.
+    """
+    parent = tree.parents
+    has_parent = parent >= 0
+    total = {name: getattr(tree, name) for name in NODE_SUMS}
+    left = {
+        name: values - np.bincount(parent[has_parent], values[has_parent], minlength=tree.n_nodes)
+        for name, values in total.items()
+    }
+    some = (tree.feature < 0) | (left["count"] > _ROUNDING * total["count"])
+    left["label"] = np.minimum(left["label"], left["count"])
+    return {name: np.where(some, np.maximum(values, 0.0), 0.0) for name, values in left.items()}
+
+
+def n_rules(tree: CalibrationTree) -> int:
+    """Number of rules of a tree that training rows met."""
+    return int(np.count_nonzero(stopped_sums(tree)["count"]))
 
 
 @kernel
@@ -142,16 +166,16 @@ def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
     return np.array((f" %.{digits}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
 
 
-def _runs(codes: list[int]) -> list[list[int]]:
-    """Rising codes as [first, last] runs.
+def runs(codes: Sequence[int]) -> list[list[int]]:
+    """Rising codes as [first, last] runs of neighbours.
 
-    >>> _runs([0, 1, 2, 5])
+    >>> runs([0, 1, 2, 5])
     [[0, 2], [5, 5]]
     """
-    runs: list[list[int]] = []
+    found: list[list[int]] = []
     for code in codes:
-        if runs and code == runs[-1][1] + 1:
-            runs[-1][1] = code
+        if found and code == found[-1][1] + 1:
+            found[-1][1] = code
         else:
-            runs.append([code, code])
-    return runs
+            found.append([code, code])
+    return found

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mbct.model.bins import Feature, NumberBins
+from mbct.model.tree import runs
 
 _MISSING, _UNSEEN = "missing", "unseen"
 _SHORTEST_RANGE = 3  # Neighbouring values from which on a range reads better than a list
@@ -84,18 +85,9 @@ def _speaks_of_values(feature: NumberBins) -> bool:
     return bool(feature.distinct) and (whole or len(feature.distinct) <= _MOST_SINGLE_VALUES)
 
 
-def _runs(codes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of neighbouring codes."""
-    first = 0
-    for position, code in enumerate(codes):
-        if position + 1 == len(codes) or codes[position + 1] != code + 1:
-            yield codes[first], code
-            first = position + 1
-
-
 def _words_of_values(feature: NumberBins, codes: Sequence[int]) -> list[str]:
     words = []
-    for first, last in _runs(codes):
+    for first, last in runs(codes):
         if last - first + 1 < _SHORTEST_RANGE:
             words += [number_text(feature.distinct[code]) for code in range(first, last + 1)]
         elif first == 0:
@@ -109,7 +101,7 @@ def _words_of_values(feature: NumberBins, codes: Sequence[int]) -> list[str]:
 
 def _intervals(feature: NumberBins, codes: Sequence[int]) -> Iterator[tuple[float, float]]:
     bounds = (-math.inf, *feature.edges, math.inf)
-    for first, last in _runs(codes):
+    for first, last in runs(codes):
         yield bounds[first], bounds[last + 1]
 
 

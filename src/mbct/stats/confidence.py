@@ -121,20 +121,13 @@ def _hedged(
             continue
         # The means that bets do not refute are an interval around the sample's: both ends by halving.
         middle = min(max(x.mean(), 1e-9), 1.0 - 1e-9)
-        refuted, kept = 0.0, middle
-        for _ in range(_HALVINGS):
-            half = (refuted + kept) / 2.0
-            if _log_capital(x, half, variance[b] / 4.0, log_threshold, True):
-                refuted = half
-            else:
-                kept = half
-        lower[b] = 2.0 * refuted - 1.0
-        refuted, kept = 1.0, middle
-        for _ in range(_HALVINGS):
-            half = (refuted + kept) / 2.0
-            if _log_capital(x, half, variance[b] / 4.0, log_threshold, False):
-                refuted = half
-            else:
-                kept = half
-        upper[b] = 2.0 * refuted - 1.0
+        for end, rising in ((lower, True), (upper, False)):
+            refuted, kept = 0.0 if rising else 1.0, middle
+            for _ in range(_HALVINGS):
+                half = (refuted + kept) / 2.0
+                if _log_capital(x, half, variance[b] / 4.0, log_threshold, rising):
+                    refuted = half
+                else:
+                    kept = half
+            end[b] = 2.0 * refuted - 1.0
     return lower, upper

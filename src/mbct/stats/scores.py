@@ -145,37 +145,23 @@ def reorder_rate(before: FloatArray, after: FloatArray) -> float:
     if told_apart <= 0.0:
         return 0.0
     # Rows equal before stand in rising order of after, so no pair of them is an inversion.
-    return _inversions(after[order]) / told_apart
+    return _inversions(np.unique(after[order], return_inverse=True)[1]) / told_apart
 
 
 @kernel
-def _inversions(values: FloatArray) -> float:
-    """Pairs i < j with values[i] > values[j], counted while merging sorted runs of doubling length."""
-    current = values.copy()
-    merged = np.empty_like(current)
+def _inversions(rank: npt.NDArray[np.int64]) -> float:
+    """Pairs i < j with rank[i] > rank[j], by a Fenwick tree that counts the ranks so far; ranks begin with 0."""
+    tree = np.zeros(rank.max() + 2, np.int64)
     total = 0.0
-    width = 1
-    while width < len(current):
-        for start in range(0, len(current), 2 * width):
-            total += _merge(
-                current, merged, start, min(start + width, len(current)), min(start + 2 * width, len(current))
-            )
-        current, merged = merged, current
-        width *= 2
-    return total
-
-
-@kernel
-def _merge(values: FloatArray, out: npt.NDArray[np.float64], start: int, middle: int, end: int) -> float:
-    total = 0.0
-    left = start
-    right = middle
-    for t in range(start, end):
-        if left < middle and (right >= end or values[left] <= values[right]):
-            out[t] = values[left]
-            left += 1
-        else:
-            out[t] = values[right]
-            total += middle - left
-            right += 1
+    for i in range(len(rank)):
+        no_higher = 0
+        at = rank[i] + 1
+        while at > 0:
+            no_higher += tree[at]
+            at -= at & -at
+        total += i - no_higher
+        at = rank[i] + 1
+        while at < len(tree):
+            tree[at] += 1
+            at += at & -at
     return total

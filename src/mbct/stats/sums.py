@@ -27,6 +27,7 @@ rows m times each falls short of this by the share (m − 1)/(n − 1). Cells th
 but large ones as much as small ones.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -59,44 +60,37 @@ class Sums:
         weighted = weight * y_prob
         return cls(weight, weight * y_true, weighted, weighted * y_prob, weighted * y_true, weight * logit(y_prob))
 
+    def _each(self, of: Callable[[FloatArray], FloatArray]) -> Self:
+        return type(self)(*(of(getattr(self, field.name)) for field in fields(self)))
+
     def __add__(self, other: Self) -> Self:
         return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def __sub__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, f.name) - getattr(other, f.name) for f in fields(self)))
+        return self + other.scaled(-1.0)
 
     def __len__(self) -> int:
         return len(self.count)
 
     def scaled(self, factor: float) -> Self:
         """Every row counts ``factor`` times: how old days fade."""
-        return type(self)(*(getattr(self, f.name) * factor for f in fields(self)))
+        return self._each(lambda sums: sums * factor)
 
     def divided(self, amount: float) -> Self:
         """Every row counts as one of ``amount``; what is a multiple of it divides exactly."""
-        return type(self)(*(getattr(self, f.name) / amount for f in fields(self)))
+        return self._each(lambda sums: sums / amount)
 
-    def take(self, index: object) -> Self:
+    def take(self, index: Any) -> Self:
         """The sets at ``index`` (anything numpy accepts)."""
-        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
+        return self._each(lambda sums: sums[index])
 
     def total(self) -> Self:
         """One set of all rows."""
-        return type(self)(*(np.sum(getattr(self, f.name), axis=0) for f in fields(self)))
+        return self._each(lambda sums: np.sum(sums, axis=0))
 
     def grouped(self, group: npt.NDArray[np.integer[Any]], n_groups: int) -> Self:
         """Sets joined by their group number, 0 … n_groups − 1."""
-        return type(self)(
-            *(np.bincount(group, getattr(self, f.name), n_groups).astype(np.float64) for f in fields(self))
-        )
-
-    def residual(self) -> FloatArray:
-        """Σw(p − y)."""
-        return np.asarray(self.pred - self.label, dtype=np.float64)
-
-    def squared_residual(self) -> FloatArray:
-        """Σw(p − y)² = pred2 − 2·pred_label + label, as y² = y."""
-        return np.asarray(self.pred2 - 2.0 * self.pred_label + self.label, dtype=np.float64)
+        return self._each(lambda sums: np.bincount(group, sums, n_groups).astype(np.float64))
 
 
 _MORE_THAN_ONE = 1.5  # Mass from which a cell may hold more than one row

@@ -1,6 +1,7 @@
 """Theorem 1: how far a bin's label rate can be from the truth, and the bin size that keeps it near."""
 
 import math
+from bisect import bisect_left
 from typing import Any
 
 import numpy as np
@@ -39,11 +40,4 @@ def min_bin_size(label_rate: float, n_rows: float, max_relative_error: float = 0
         bound = math.sqrt(2.0 * variance * log_term / size) + 3.0 * log_term / size
         return label_rate * max_relative_error <= bound
 
-    low, high = 1, max(int(n_rows), 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if too_small(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return 1 + bisect_left(range(2, max(int(n_rows), 1) + 1), True, key=lambda size: not too_small(size))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.training.folds import BlockNumbers
-from mbct.training.gradients import GradientArray
+from mbct.training.splitter import GradientArray
 from mbct.validation import FloatArray
 
 NO_INTERCEPTS = np.empty(0)

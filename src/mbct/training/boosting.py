@@ -13,8 +13,8 @@ from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
 from mbct.training.folds import BinnedRows, RowNumbers
-from mbct.training.gradients import settle_rows
-from mbct.training.grower import TreeOptions, frozen_tree, grow_tree
+from mbct.training.grower import frozen_tree, grow_tree, settle_rows
+from mbct.training.nodes import TreeOptions
 from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
 from mbct.validation import FloatArray
 

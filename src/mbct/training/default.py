@@ -13,8 +13,7 @@ import numpy as np
 from mbct.model.bins import CodeMatrix
 from mbct.model.masks import summed_steps
 from mbct.model.provenance import FitTrace, RoundRecord
-from mbct.model.rules import n_rules
-from mbct.model.tree import CalibrationTree
+from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.block_recalibration import shift_beside
 from mbct.training.boosting import BoostingOptions, Ensembles, OnRound, best_ensembles

@@ -19,13 +19,12 @@ import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import summed_steps
-from mbct.model.rules import n_rules
-from mbct.model.tree import CalibrationTree, IntArray, rounded
+from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import Cells
 from mbct.training.folds import BinnedRows, RowNumbers
-from mbct.training.gradients import move, newton_sums
-from mbct.training.grower import TreeOptions, grow_tree, terminal_nodes
+from mbct.training.grower import grow_tree, move, newton_sums, terminal_nodes
+from mbct.training.nodes import TreeOptions
 from mbct.training.tables import TableGrowth
 from mbct.validation import FloatArray
 

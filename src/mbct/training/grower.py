@@ -1,8 +1,13 @@
-"""Best-first growth of a binary tree by cross-fitted gain, as one kernel that lets other threads run."""
+"""Best-first growth of a binary tree by cross-fitted gain, in kernels that let other threads run.
+
+At prediction q the log loss has gradient G = Σw(y − q) and curvature H = Σw·q(1 − q) in the log-odds. Both are kept
+for two random halves of the rows, four numbers in all, so that a split chosen on one half is evaluated on the other.
+Rows then settle in the leaves of the grown tree, move by their values, and refit them by Newton steps.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,181 +15,15 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import stops_of_rows
-from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
+from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
+from mbct.stats.random_stream import half_of, random_bits
 from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks
 from mbct.training.cells import Cells
-from mbct.training.folds import BinnedRows, RowNumbers
-from mbct.training.gradients import GradientArray, GrownTree, add_rows, gradients, subtract
-from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
+from mbct.training.folds import BinnedRows, BlockNumbers, RowNumbers
+from mbct.training.nodes import GrownTree, TreeOptions, allocate, freeze, measure, most_promising, partition, search
+from mbct.training.splitter import GradientArray, add_rows, subtract
 from mbct.validation import FloatArray
-
-STEP_LIMIT = 4.0
-"""No leaf moves the log-odds by more than this before the rate is applied."""
-
-
-class TreeOptions(NamedTuple):
-    """How one tree grows: leaves, shrinkage τ to the parent, least curvature of a child, learning rate η.
-
-    ``cross_fitted``: features are ranked by their gain on the half of the rows that did not choose the cut.
-
-    ``free_values``: numbers of at most so many values are cut at a threshold or, where that gains more, into any two
-    sets: days, hours and codes of regions are numbers by their type, but what happens need not follow their order.
-    """
-
-    max_leaves: int = 15
-    parent_shrinkage: float = 10.0
-    min_curvature: float = 3.0
-    rate: float = 0.1
-    cross_fitted: bool = True
-    free_values: int = 32
-
-
-class _Nodes(NamedTuple):
-    """Nodes under construction, as columns; ``side`` holds each node's best cut."""
-
-    feature: IntArray
-    left: IntArray
-    step: FloatArray
-    half_step: FloatArray
-    gain: FloatArray
-    curvature: FloatArray
-    begin: npt.NDArray[np.int64]
-    end: npt.NDArray[np.int64]
-    slot: IntArray
-    score: FloatArray
-    candidate: IntArray
-    side: npt.NDArray[np.uint8]
-
-
-@kernel
-def _allocate(n_nodes: int, n_codes: int) -> _Nodes:
-    return _Nodes(
-        np.full(n_nodes, -1, np.int32),
-        np.zeros(n_nodes, np.int32),
-        np.zeros(n_nodes),
-        np.zeros((n_nodes, 2)),
-        np.zeros(n_nodes),
-        np.zeros(n_nodes),
-        np.zeros(n_nodes, np.int64),
-        np.zeros(n_nodes, np.int64),
-        np.zeros(n_nodes, np.int32),
-        np.full(n_nodes, NO_SPLIT),
-        np.full(n_nodes, -1, np.int32),
-        np.zeros((n_nodes, n_codes), np.uint8),
-    )
-
-
-@kernel
-def _measure(nodes: _Nodes, node: int, parent: int, histogram: FloatArray, growth: TreeOptions) -> None:
-    """Step of a node, its steps without each half, and its gain unsplit, from the histogram of any one feature."""
-    g = np.zeros(2)
-    h = np.zeros(2)
-    for c in range(len(histogram)):
-        for half in range(2):
-            g[half] += histogram[c, 2 * half]
-            h[half] += histogram[c, 2 * half + 1]
-    above = nodes.step[parent] if parent >= 0 else 0.0
-    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.parent_shrinkage)
-    nodes.step[node] = step
-    nodes.curvature[node] = h[0] + h[1]
-    if not growth.cross_fitted:
-        nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], growth.rate)
-        return
-    nodes.gain[node] = 0.0
-    for half in range(2):
-        above_half = nodes.half_step[parent, half] if parent >= 0 else 0.0
-        k = shrunk_step(g[half], h[half], above_half, growth.parent_shrinkage)
-        nodes.half_step[node, half] = k
-        nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], growth.rate)
-
-
-@kernel
-def _consider(
-    nodes: _Nodes,
-    node: int,
-    feature: int,
-    by_order: bool,
-    histogram: FloatArray,
-    growth: TreeOptions,
-    scratch: npt.NDArray[np.uint8],
-) -> None:
-    """Keep the best cut of one feature, at a threshold or into any two sets, where it beats the node's best so far."""
-    score = search_feature(
-        histogram,
-        by_order,
-        growth.cross_fitted,
-        nodes.step[node],
-        nodes.half_step[node],
-        growth.parent_shrinkage,
-        growth.min_curvature,
-        growth.rate,
-        scratch,
-    )
-    if score <= NO_SPLIT:
-        return
-    score -= nodes.gain[node]
-    if nodes.candidate[node] < 0 or clearly_above(score, nodes.score[node]):
-        nodes.score[node] = score
-        nodes.candidate[node] = feature
-        nodes.side[node, : len(histogram)] = scratch[: len(histogram)]
-
-
-@kernel
-def _search(
-    nodes: _Nodes,
-    node: int,
-    histogram: FloatArray,
-    features: npt.NDArray[np.int64],
-    offset: npt.NDArray[np.int64],
-    ordered: npt.NDArray[np.bool_],
-    growth: TreeOptions,
-    scratch: npt.NDArray[np.uint8],
-) -> None:
-    """Best feature and cut of a node."""
-    if nodes.curvature[node] < 2.0 * growth.min_curvature:
-        return
-    for j in features:
-        part = histogram[offset[j] : offset[j + 1]]
-        if ordered[j]:
-            _consider(nodes, node, j, True, part, growth, scratch)
-        # two values have one cut, and the last two codes stand for missing and unseen ones
-        if not ordered[j] or 2 < len(part) - 2 <= growth.free_values:
-            _consider(nodes, node, j, False, part, growth, scratch)
-
-
-@kernel
-def _most_promising(nodes: _Nodes, n_nodes: int) -> int:
-    best = -1
-    for node in range(n_nodes):
-        open_leaf = nodes.feature[node] < 0 and nodes.candidate[node] >= 0
-        if open_leaf and (best < 0 or clearly_above(nodes.score[node], nodes.score[best])):
-            best = node
-    return best
-
-
-@kernel
-def _partition(
-    nodes: _Nodes, node: int, codes: CodeMatrix, rows: npt.NDArray[np.int32], buffer: npt.NDArray[np.int32]
-) -> int:
-    """Put the node's rows of the left side first, keeping their order; returns where the right side begins.
-
-    Every row is written to both sides and counted on one: a branch that no processor can guess would cost five times
-    as much.
-    """
-    feature = np.uint64(nodes.candidate[node])
-    side = nodes.side[node]
-    write = nodes.begin[node]
-    held = 0
-    for t in range(nodes.begin[node], nodes.end[node]):
-        i = rows[t]
-        right = int(side[np.uint64(codes[np.uint64(i), feature])] != 0)
-        rows[write] = i
-        buffer[held] = i
-        write += 1 - right
-        held += right
-    rows[write : write + held] = buffer[:held]
-    return int(write)
 
 
 def grow_tree(
@@ -230,23 +69,23 @@ def _grow(
     widest = 0
     for j in range(len(offset) - 1):
         widest = max(widest, offset[j + 1] - offset[j])
-    nodes = _allocate(2 * max_leaves, widest)
+    nodes = allocate(2 * max_leaves, widest)
     histograms = np.empty((max_leaves, offset[-1], 4))
     scratch = np.empty(widest, np.uint8)
     buffer = np.empty(len(rows), np.int32)
     first, last = offset[features[0]], offset[features[0] + 1]
     nodes.end[0] = len(rows)
     add_rows(codes, gradient, features, rows, offset, histograms[0])
-    _measure(nodes, 0, -1, histograms[0, first:last], growth)
+    measure(nodes, 0, -1, histograms[0, first:last], growth)
     if max_leaves > 1:
-        _search(nodes, 0, histograms[0], features, offset, ordered, growth, scratch)
+        search(nodes, 0, histograms[0], features, offset, ordered, growth, scratch)
     n_nodes = 1
     n_leaves = 1
     while n_leaves < max_leaves:
-        node = _most_promising(nodes, n_nodes)
+        node = most_promising(nodes, n_nodes)
         if node < 0 or (not growth.cross_fitted and nodes.score[node] <= 0.0):
             break
-        middle = _partition(nodes, node, codes, rows, buffer)
+        middle = partition(nodes, node, codes, rows, buffer)
         left, right = n_nodes, n_nodes + 1
         nodes.feature[node] = nodes.candidate[node]
         nodes.left[node] = left
@@ -263,41 +102,95 @@ def _grow(
         subtract(kept, fresh, features, offset)
         for child in (left, right):
             histogram = histograms[nodes.slot[child]]
-            _measure(nodes, child, node, histogram[first:last], growth)
+            measure(nodes, child, node, histogram[first:last], growth)
             if n_leaves < max_leaves:
-                _search(nodes, child, histogram, features, offset, ordered, growth, scratch)
-    return _freeze(nodes, n_nodes, rows, offset)
+                search(nodes, child, histogram, features, offset, ordered, growth, scratch)
+    return freeze(nodes, n_nodes, rows, offset)
 
 
 @kernel
-def _freeze(nodes: _Nodes, n_nodes: int, rows: npt.NDArray[np.int32], offset: npt.NDArray[np.int64]) -> GrownTree:
-    size = 0
-    for node in range(n_nodes):
-        if nodes.feature[node] >= 0:
-            size += offset[nodes.feature[node] + 1] - offset[nodes.feature[node]]
-    table = np.empty(size, np.int32)
-    start = np.zeros(n_nodes, np.int64)
-    filled = 0
-    for node in range(n_nodes):
-        j = nodes.feature[node]
-        start[node] = filled
-        if j < 0:
+def gradients(
+    rows: npt.NDArray[np.int32],
+    log_odds: FloatArray,
+    weight: FloatArray,
+    label: FloatArray,
+    seed: np.uint64,
+    cross_fitted: bool,
+    atomic: bool,
+    out: GradientArray,
+) -> None:
+    """Gradient and curvature of the rows (or parts of cells), split into two random halves.
+
+    A part of several rows is split row by row, unless it is ``atomic``. Without ``cross_fitted`` everything lies in
+    the first half.
+    """
+    for i in rows:
+        small = np.exp(-abs(log_odds[i]))
+        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        curvature = q * (1.0 - q)
+        if cross_fitted and (atomic or weight[i] == 1.0):
+            half = int(random_bits(seed, i, 0) >> np.uint64(63))
+            out[i, 2 * half] = label[i] - weight[i] * q
+            out[i, 2 * half + 1] = weight[i] * curvature
+            out[i, 2 - 2 * half] = 0.0
+            out[i, 3 - 2 * half] = 0.0
             continue
-        for c in range(offset[j + 1] - offset[j]):
-            side = nodes.side[node, c]
-            table[filled] = STOP if side == 2 else nodes.left[node] + side
-            filled += 1
-    step = np.minimum(np.maximum(nodes.step[:n_nodes], -STEP_LIMIT), STEP_LIMIT)
-    return GrownTree(
-        nodes.feature[:n_nodes].copy(),
-        start,
-        table,
-        step,
-        rows,
-        nodes.begin[:n_nodes].copy(),
-        nodes.end[:n_nodes].copy(),
-        np.empty(0),
-    )
+        positives = label[i]
+        negatives = weight[i] - label[i]
+        first_positives = half_of(positives, seed, i, 0) if cross_fitted else positives
+        first_negatives = half_of(negatives, seed, i, 1) if cross_fitted else negatives
+        second_positives = positives - first_positives
+        second_negatives = negatives - first_negatives
+        first = first_positives + first_negatives
+        second = second_positives + second_negatives
+        out[i, 0] = first_positives - first * q
+        out[i, 1] = first * curvature
+        out[i, 2] = second_positives - second * q
+        out[i, 3] = second * curvature
+
+
+@kernel
+def settle_rows(
+    tree: GrownTree,
+    step: FloatArray,
+    gradient: GradientArray,
+    weight: FloatArray,
+    label: FloatArray,
+    log_odds: FloatArray,
+    block: BlockNumbers,
+) -> FloatArray:
+    """Move the rows a tree was grown on by their leaf's step; returns count, label and prediction sums of each node.
+
+    Σq needs no logarithm: it is Σy − G, to which what was taken out of G for the row's block comes back.
+    """
+    n_nodes = len(tree.feature)
+    sums = np.zeros((n_nodes, 3))
+    for node in range(n_nodes - 1, -1, -1):
+        if tree.feature[node] < 0:
+            total = 0.0
+            positives = 0.0
+            predicted = 0.0
+            for t in range(tree.begin[node], tree.end[node]):
+                i = np.uint64(tree.rows[t])
+                total += weight[i]
+                positives += label[i]
+                predicted += label[i] - gradient[i, 0] - gradient[i, 2]
+                if len(tree.intercept) > 0:
+                    predicted -= (gradient[i, 1] + gradient[i, 3]) * tree.intercept[block[i]]
+                log_odds[i] += step[node]
+            sums[node, 0], sums[node, 1], sums[node, 2] = total, positives, predicted
+        else:
+            left = tree.table[tree.table_start[node] : _table_end(tree, node)].max() - 1
+            sums[node] = sums[left] + sums[left + 1]
+    return sums
+
+
+@kernel
+def _table_end(tree: GrownTree, node: int) -> int:
+    for later in range(node + 1, len(tree.feature)):
+        if tree.table_start[later] > tree.table_start[node]:
+            return int(tree.table_start[later])
+    return len(tree.table)
 
 
 def frozen_tree(tree: GrownTree, step: FloatArray, sums: FloatArray) -> CalibrationTree:
@@ -339,3 +232,34 @@ def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
             sums[node] += sums[children].sum(axis=0)
     count, label, pred = (rounded(sums[:, column]) for column in range(3))
     return replace(tree, leaf_value=rounded(step), count=count, label=label, pred=pred)
+
+
+Groups = npt.NDArray[Any]
+"""Number of each row's group, such as a leaf or a value, of any integer type."""
+
+
+@kernel
+def newton_sums(
+    rows: npt.NDArray[np.int32],
+    group: Groups,
+    log_odds: FloatArray,
+    weight: FloatArray,
+    label: FloatArray,
+    n_groups: int,
+) -> tuple[FloatArray, FloatArray]:
+    """G = Σ(y − wq) and H = Σw·q(1 − q) of each group at q = σ(z), in one pass over the rows."""
+    g = np.zeros(n_groups)
+    h = np.zeros(n_groups)
+    for i in rows:
+        small = np.exp(-abs(log_odds[i]))
+        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        g[group[i]] += label[i] - weight[i] * q
+        h[group[i]] += weight[i] * q * (1.0 - q)
+    return g, h
+
+
+@kernel
+def move(log_odds: FloatArray, change: FloatArray, group: Groups) -> None:
+    """Add its group's change to every row's log-odds."""
+    for i in range(len(log_odds)):
+        log_odds[i] += change[group[i]]

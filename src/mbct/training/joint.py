@@ -11,8 +11,7 @@ from mbct.model.tree import CalibrationTree
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_blocks
 from mbct.training.folds import BinnedRows
-from mbct.training.gradients import settle_rows
-from mbct.training.grower import frozen_tree, grow_tree, terminal_nodes
+from mbct.training.grower import frozen_tree, grow_tree, settle_rows, terminal_nodes
 from mbct.validation import FloatArray
 
 ClassTrees = tuple[tuple[CalibrationTree, ...], ...]

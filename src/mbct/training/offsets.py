@@ -22,8 +22,8 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
 from mbct.training.folds import BinnedRows, RowNumbers
-from mbct.training.gradients import move, newton_sums
-from mbct.training.grower import STEP_LIMIT
+from mbct.training.grower import move, newton_sums
+from mbct.training.nodes import STEP_LIMIT
 from mbct.validation import FloatArray
 
 DECIMALS = 9

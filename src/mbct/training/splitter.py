@@ -1,5 +1,6 @@
-"""Search for a split: the cut comes from all rows, the feature is ranked by what such a cut gains on other rows.
+"""Histograms of gradients, and the search for a split in them.
 
+The cut comes from all rows, the feature is ranked by what such a cut gains on other rows.
 A node's step on the log-odds is shrunk to its parent's, k = (G + τ·k_parent)/(H + τ). Applying it at rate η gains
 η·k·G − ½·η²·k²·H in log-likelihood. Ranking features by the gain on the rows that chose the cut rewards features with
 many values; here order, cut and steps come from one random half and the gain from the other, both ways.
@@ -9,10 +10,66 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix
 from mbct.validation import FloatArray
 
 NO_SPLIT = -1e300
 _TIE = 1e-11
+
+
+GradientArray = npt.NDArray[np.float32]
+"""Shape (rows, 4): G and H of the first half, G and H of the second."""
+
+_EMPTY = 1e-6  # Curvature below which a code counts as empty after a subtraction
+
+
+@kernel
+def add_rows(
+    codes: CodeMatrix,
+    gradient: GradientArray,
+    features: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    out: FloatArray,
+) -> None:
+    """Histogram of the rows in the chosen features.
+
+    Unsigned indices spare the check for negative ones, which would cost as much as the sums themselves.
+    """
+    n_used = len(features)
+    column = np.empty(n_used, np.uint64)
+    base = np.empty(n_used, np.uint64)
+    for t in range(n_used):
+        column[t] = features[t]
+        base[t] = offset[features[t]]
+        out[offset[features[t]] : offset[features[t] + 1]] = 0.0
+    for r in range(len(rows)):
+        i = np.uint64(rows[r])
+        g0 = gradient[i, 0]
+        h0 = gradient[i, 1]
+        g1 = gradient[i, 2]
+        h1 = gradient[i, 3]
+        for t in range(n_used):
+            k = base[t] + np.uint64(codes[i, column[t]])
+            out[k, 0] += g0
+            out[k, 1] += h0
+            out[k, 2] += g1
+            out[k, 3] += h1
+
+
+@kernel
+def subtract(
+    parent: FloatArray, child: FloatArray, features: npt.NDArray[np.int64], offset: npt.NDArray[np.int64]
+) -> None:
+    """The parent's histogram becomes the other child's; what is left by rounding is cleared."""
+    for j in features:
+        for c in range(offset[j], offset[j + 1]):
+            for half in range(2):
+                g = parent[c, 2 * half] - child[c, 2 * half]
+                h = parent[c, 2 * half + 1] - child[c, 2 * half + 1]
+                empty = h < _EMPTY
+                parent[c, 2 * half] = 0.0 if empty else g
+                parent[c, 2 * half + 1] = 0.0 if empty else h
 
 
 @kernel

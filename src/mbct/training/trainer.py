@@ -56,6 +56,8 @@ PRESETS: dict[str, Preset] = {
         "linear",
     ),
 }
+OPTION_NAMES = frozenset(f.name for p in PRESETS.values() for part in (p.binning, p.growth) for f in fields(part))
+"""Of all presets."""
 
 
 def preset(name: str, overrides: Mapping[str, Any]) -> Preset:

@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-import mbct.training.paper.node_order as node_order
+from mbct.model.tree import apply_tree
 from mbct.stats.sums import Sums
 from mbct.training.cells import Cells
-from mbct.training.paper.histogram import N_SUMS, CellSource
+from mbct.training.paper import histogram
+from mbct.training.paper.histogram import CellSource
 
 N_CODES = (6, 9)
 
@@ -35,9 +38,9 @@ def _expected(cells: Cells, factor: np.ndarray, chosen: np.ndarray) -> np.ndarra
 @pytest.fixture
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments so short, and threads so soon, that few cells need many of both."""
-    monkeypatch.setattr(node_order, "_SEGMENT", 64)
-    monkeypatch.setattr(node_order, "_CELLS_A_CODE", 0)
-    monkeypatch.setattr(node_order, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(histogram, "_SEGMENT", 64)
+    monkeypatch.setattr(histogram, "_CELLS_A_CODE", 0)
+    monkeypatch.setattr(histogram, "_WORTH_THREADS", 0)
 
 
 @pytest.mark.usefixtures("in_pieces")
@@ -45,7 +48,6 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sums_and_multiplications_are_those_of_plain_loops(rows: bool) -> None:
     cells = _cells(rows=rows)
     source = CellSource(cells, 2)
-    assert source.cells.n_sums == (2 if rows else N_SUMS)
     everything, factor = np.ones(len(cells), bool), np.ones(len(cells))
     np.testing.assert_allclose(source.level_sums([0])[0], _expected(cells, factor, everything), rtol=1e-12)
     table = np.array([2, -1, 1, 1, 2, 2], np.int32)
@@ -82,6 +84,36 @@ def test_threads_do_not_reach_the_bits() -> None:
         source.move(np.array([0, -1, -1], np.int32), np.zeros(3, np.int64), table)
         answers.append(source.level_sums([1, 2]).tobytes())
     assert len(set(answers)) == 1
+
+
+def _routing(rng: np.random.Generator, n_codes: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The root split by feature 1, two of its children by others; the last child has the lowest codes."""
+    child = rng.integers(-1, 3, n_codes[1])
+    child[:5] = [2, -1, 0, 1, 2]
+    deeper = [rng.permuted(np.r_[0, 1, rng.integers(-1, 2, k - 2)]) for k in (n_codes[0], n_codes[2])]
+    parts = [np.where(child < 0, -1, child + 1)]
+    parts += [np.where(part < 0, -1, part + first) for part, first in zip(deeper, (4, 6), strict=True)]
+    start = np.zeros(8, np.int64)
+    start[[1, 3]] = n_codes[1], n_codes[1] + n_codes[0]
+    return np.array([1, 0, -1, 2, -1, -1, -1, -1], np.int32), start, np.concatenate(parts).astype(np.int32)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 3000))
+def test_cells_are_where_the_tree_sends_them_in_the_order_in_which_they_came(seed: int, n: int) -> None:
+    rng, n_codes = np.random.default_rng(seed), (5, 300, 7)
+    codes = np.column_stack([rng.integers(0, k, n) for k in n_codes]).astype(np.uint16)
+    source = CellSource(Cells(codes, Sums.of_rows(rng.random(n), np.ones(n), np.ones(n)), n_codes, "bins", True), 1)
+    feature, start, table = _routing(rng, n_codes)
+    for splits in (np.array([1, -1, -1, -1], np.int32), feature):
+        source.move(splits, start[: len(splits)], table)
+        node = apply_tree(codes, splits, start, table)
+        for v in range(len(splits)):
+            here = slice(source.begin[v], source.end[v])
+            np.testing.assert_array_equal(source.held[here, -1], np.flatnonzero(node == v))
+            np.testing.assert_array_equal(source.codes[source.cells_of(v), :3], codes[node == v])
+    source.multiply(np.ones(8))
+    np.testing.assert_array_equal(source.held[source.cells_of(0), -1], np.arange(n))
 
 
 def test_many_codes_make_long_segments() -> None:

@@ -8,10 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.folds import JoinedRows
-from mbct.calibrators.inputs import ClassLabels, TrainingData
+from mbct.calibrators.inputs import (
+    ClassLabels,
+    TrainingData,
+    describe_time_features,
+    describe_unfit,
+    unfit_columns,
+    warn,
+)
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
-from mbct.calibrators.suspicions import describe_time_features, describe_unfit, unfit_columns, warn
 from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import scores, take_labels, take_weights
+from mbct.calibrators.fitted_mbct import fitting_rows
+from mbct.calibrators.inputs import scores, take_labels, take_weights, warn
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.calibrators.suspicions import fitting_rows, warn
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import ParameterError
 from mbct.validation import FloatArray, same_length

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from mbct.model.bins import code_offsets
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.multi_view import closed_form_mvce
-from mbct.training.paper.histogram import COUNT, LABEL, N_SUMS, PRED
+from mbct.training.paper.histogram import COUNT, LABEL, N_SUMS, PRED, Positions
 from mbct.training.paper.multiway import (
     MultiwaySplits,
     best_features,
@@ -23,7 +23,6 @@ from mbct.training.paper.multiway import (
     multipliers_of,
     residuals_of_sets,
 )
-from mbct.training.paper.node_order import Positions
 from mbct.validation import FloatArray
 
 

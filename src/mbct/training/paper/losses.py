@@ -12,9 +12,8 @@ from mbct.errors import ParameterError
 from mbct.model.tree import CalibrationTree
 from mbct.stats.expected_error import ece_of_rows, ece_sweep_of_rows
 from mbct.stats.multi_view import monte_carlo_mvce
-from mbct.training.paper.histogram import COUNT, LABEL, PRED, CellSource, unpacked_cells
+from mbct.training.paper.histogram import COUNT, LABEL, PRED, CellSource, Positions, unpacked_cells
 from mbct.training.paper.multiway import MultiwaySplits
-from mbct.training.paper.node_order import Positions
 from mbct.validation import FloatArray
 
 RowLoss = Callable[[FloatArray, FloatArray, FloatArray, float], float]
@@ -58,22 +57,21 @@ class RowLossEvaluator:
 
     def node_loss(self, node: int, multiplier: float) -> float:
         """Loss of a node under one multiplier."""
-        return self._loss(self.source.cells.positions(node), multiplier)
+        return self._loss(self.source.cells_of(node), multiplier)
 
     def split_loss(self, node: int, split: MultiwaySplits) -> float:
         """Loss of a node after its only split."""
-        at_node = self.source.cells.positions(node)
-        codes = self.source.cells.codes[at_node, int(split.feature[0])]
+        at_node = self.source.cells_of(node)
+        codes = self.source.codes[at_node, int(split.feature[0])]
         return self._loss(at_node, split.multiplier_of_codes()[codes])
 
     def tree_loss(self, tree: CalibrationTree) -> float:
         """Loss of all cells under a tree."""
-        everywhere = self.source.cells.positions()
-        n_features = len(self.source.n_codes)
-        return self._loss(everywhere, tree.leaf_value[tree.apply(self.source.cells.codes[everywhere, :n_features])])
+        everywhere = np.argsort(self.source.held[:, -1])
+        return self._loss(everywhere, tree.leaf_value[tree.apply(self.source.codes[everywhere])])
 
-    def _loss(self, positions: Positions, multiplier: FloatArray | float) -> float:
-        sums = unpacked_cells(self.source.cells.sums[positions])
+    def _loss(self, cells: Positions, multiplier: FloatArray | float) -> float:
+        sums = unpacked_cells(self.source.sums[cells])
         count = sums[:, COUNT]
         prediction = np.clip(sums[:, PRED] / count * multiplier, 0.0, 1.0)
         return self.loss(prediction, sums[:, LABEL] / count, count, self.bin_size)

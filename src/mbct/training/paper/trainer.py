@@ -68,7 +68,7 @@ def boost_cells(
 ) -> tuple[tuple[CalibrationTree, ...], FitTrace]:
     """Grow the paper's ensemble on cells in memory."""
     loss = row_loss(options.loss)
-    source = CellSource(cells, n_threads, numbered=loss is not None)
+    source = CellSource(cells, n_threads)
     total = cells.total
     growth = options.growth(float(total.count), float(total.label))
     evaluator = None if loss is None else RowLossEvaluator(source, loss, growth.bin_size)
