@@ -5,9 +5,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from mbct.data.blocks import BlockColumns, number_blocks
+from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
+from mbct.training.folds import BlockColumns
 
 STAMPS = pd.to_datetime(["2024-01-01 00:30", "2024-01-01 23:00", "2024-01-02 01:00", "2024-01-08 12:00"])
 """Monday, Monday, Tuesday, and Monday of the week after."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v2 as nw
 
 from mbct.calibrators.inputs import MOST_ROWS, ClassLabels, describe_unfit, suspicions, training_data, warn
-from mbct.data.blocks import BlockColumns
 from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
 from mbct.data.columns import Columns, read_columns
 from mbct.data.rows import require
@@ -17,6 +16,7 @@ from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells
+from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
 from mbct.training.trainer import train_cells, train_in_engine

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
-from mbct.data.blocks import BlockColumns, number_blocks
+from mbct.data.blocks import number_blocks
 from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError, MBCTWarning
-from mbct.stats.scores import auc_of_rows
-from mbct.training.folds import BlockNumbers
+from mbct.stats.logodds import auc_of_rows
+from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
 
 FEWEST = 10  # Rows of the rarer class below which nothing can be told

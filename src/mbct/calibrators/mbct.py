@@ -18,7 +18,6 @@ from mbct.calibrators.inputs import (
     unfit_columns,
     warn,
 )
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
@@ -28,6 +27,7 @@ from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.training.cells import Cells, Level, build_cells
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.training.paper.trainer import PaperOptions
 from mbct.training.trainer import OPTION_NAMES, Constraints, TrainingConfig, TrainingResult, preset, train_cells
 from mbct.validation import thread_count

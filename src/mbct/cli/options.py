@@ -17,9 +17,9 @@ from mbct.errors import MBCTWarning, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
-    from mbct.data.blocks import BlockSize
     from mbct.data.checks import SuspectColumn
     from mbct.store.cell_store import CellStore
+    from mbct.training.folds import BlockSize
 
 DATA_ENDINGS = (".csv", ".tsv", ".parquet", ".pq")
 

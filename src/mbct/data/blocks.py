@@ -1,8 +1,7 @@
 """From times and groups to numbered blocks: which rows belong together, in the order of time where there is one."""
 
 import datetime
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -12,45 +11,13 @@ from narwhals.stable.v2.dtypes import DType
 from mbct.data.columns import factorize
 from mbct.errors import DataError, ParameterError
 from mbct.model.encoding import category_key
-from mbct.training.folds import BlockNumbers, BlockOptions
-
-BlockSize = Literal["day", "week", "hour"] | int
-"""Length of a block of time, or a number of equal stretches."""
+from mbct.training.folds import BlockNumbers, BlockSize
 
 _MICROSECONDS = {"hour": 3_600_000_000, "day": 86_400_000_000, "week": 604_800_000_000}
 _MONDAY = 4 * _MICROSECONDS["day"]  # 1 January 1970 was a Thursday, weeks begin on Monday: that is four days after it
 _MOST_BLOCKS = 10_000
 _STRETCHES = 1_000
 """More than 10,000 distinct integers are no numbers of days: they are cut into so many equal stretches."""
-
-
-@dataclass(frozen=True)
-class BlockColumns:
-    """Columns or arrays that say which rows belong together, and how blocks of time become folds."""
-
-    time: Any = None
-    groups: Any = None
-    block: BlockSize = "day"
-    gap: int = 0
-    half_life: float | None = None
-
-    def __post_init__(self) -> None:
-        is_number = isinstance(self.block, int | np.integer) and not isinstance(self.block, bool)
-        if not (self.block in _MICROSECONDS if isinstance(self.block, str) else is_number and self.block >= 2):
-            raise ParameterError(f"block={self.block!r} must be 'day', 'week', 'hour' or a number of stretches from 2")
-        if self.time is None and (self.gap or self.half_life is not None):
-            raise ParameterError("gap and half_life are measured in blocks of time: pass time=… as well")
-
-    @property
-    def given(self) -> bool:
-        """Whether rows belong to blocks at all."""
-        return self.time is not None or self.groups is not None
-
-    @property
-    def options(self) -> BlockOptions:
-        """How the blocks become folds; those of cells that were summed by day are in time."""
-        kind: Literal["time", "groups"] = "groups" if self.time is None and self.groups is not None else "time"
-        return BlockOptions(kind, int(self.gap), self.half_life)
 
 
 def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumbers:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.blocks import BlockColumns, time_key
+from mbct.data.blocks import time_key
 from mbct.data.columns import require_names
 from mbct.data.engines.engine import Frame
 from mbct.data.expressions import has_zone, log_odds, number
 from mbct.data.source import LazySource
 from mbct.errors import DataError
 from mbct.model.encoding import BOOLEAN_SPELLINGS, category_key
+from mbct.training.folds import BlockColumns
 from mbct.validation import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 _SPELLINGS_READ = 10  # Distinct texts of a label that are looked at; there are six ways to spell a boolean

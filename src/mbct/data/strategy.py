@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from mbct.data.binning import features_by_value, fit_bins_of_rows
-from mbct.data.blocks import BlockColumns, number_blocks
+from mbct.data.blocks import number_blocks
 from mbct.data.encoding import with_codes
 from mbct.data.levels import EngineLevels
 from mbct.data.memory import Categorical
@@ -35,6 +35,7 @@ from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions
 from mbct.training.cells import Cells, group_rows, sums_of_equal_scores, with_blocks
+from mbct.training.folds import BlockColumns
 
 CellLevel = Literal["cell", "score"]
 

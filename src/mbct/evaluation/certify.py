@@ -6,7 +6,6 @@ from typing import Any, get_args
 from mbct.calibrators.certification import HeldOutRows, Segments, certify_rows
 from mbct.calibrators.inputs import scores, take_blocks, take_labels
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.data.source import LazySource, is_lazy, open_source
@@ -14,6 +13,7 @@ from mbct.errors import ParameterError
 from mbct.evaluation.diagnostics.calibrated_rows import check_calibrator
 from mbct.evaluation.metrics.rows import segment
 from mbct.model.certificate import Certificate, Method
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import same_length
 
 

@@ -14,7 +14,6 @@ from sklearn.base import clone
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, suspicions, training_data, unfit_columns, warn
 from mbct.calibrators.registry import available, make
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.checks import leaps
 from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
 from mbct.evaluation.comparison import Comparison, Failure, MethodScore
@@ -24,6 +23,7 @@ from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.splits import Split, make_splits
 from mbct.progress import track
 from mbct.stats.scores import log_losses
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
 
 _MVCE_BINS = 20

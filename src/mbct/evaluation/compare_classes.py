@@ -11,7 +11,6 @@ from sklearn.base import clone
 from mbct.calibrators.inputs import take_blocks, take_labels, take_weights
 from mbct.calibrators.multiclass.scores import ManyScores
 from mbct.calibrators.registry import make
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.comparison import CLEAR
@@ -19,6 +18,7 @@ from mbct.evaluation.metrics.many_classes import evaluate_classes
 from mbct.evaluation.metrics.results import Table
 from mbct.evaluation.splits import folds_of_rows
 from mbct.training.evidence import standard_error_of_blocks
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
 
 BASE = "identity"

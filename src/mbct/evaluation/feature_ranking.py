@@ -6,12 +6,12 @@ from typing import Any
 
 from mbct.calibrators.inputs import suspicions, training_data, warn
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.memory import Categorical
 from mbct.progress import progress
 from mbct.text import table_lines
 from mbct.training.evidence import FEATURE_RANKED
 from mbct.training.feature_gains import feature_gains
+from mbct.training.folds import BlockColumns, BlockSize
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,9 @@ from sklearn.model_selection import check_cv
 
 from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.calibrators.inputs import TrainingData
-from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns
 from mbct.errors import DataError, ParameterError
-from mbct.training.folds import folds_of_blocks
+from mbct.training.folds import BlockColumns, folds_of_blocks
 from mbct.validation import FloatArray, at_least
 
 RowNumbers = npt.NDArray[np.intp]

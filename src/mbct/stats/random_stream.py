@@ -1,6 +1,7 @@
 """SplitMix64 (Steele, Lea & Flood 2014), a random stream that a kernel can carry in one register, and draws from it."""
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.jit import kernel
 
@@ -76,7 +77,7 @@ def half_of(amount: float, seed: np.uint64, i: int, stream: int) -> float:
     if whole <= 62:
         return taken + _popcount(bits & ((np.uint64(1) << np.uint64(whole)) - np.uint64(1)))
     uniform = (float(bits >> np.uint64(12)) + 0.5) / 2.0**52
-    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * normal_quantile(uniform)))
+    draw = float(np.rint(0.5 * whole + 0.5 * np.sqrt(float(whole)) * _normal_quantile(uniform)))
     return taken + min(max(draw, 0.0), float(whole))
 
 
@@ -89,7 +90,7 @@ def _polynomial(coefficients: tuple[float, ...], x: float) -> float:
 
 
 @kernel
-def normal_quantile(u: float) -> float:
+def _normal_quantile(u: float) -> float:
     """Standard normal quantile by Acklam's rational approximation (relative error 1e-9)."""
     if u < _TAIL or u > 1.0 - _TAIL:
         q = np.sqrt(-2.0 * np.log(min(u, 1.0 - u)))
@@ -97,3 +98,32 @@ def normal_quantile(u: float) -> float:
         return tail if u < 0.5 else -tail
     q = u - 0.5
     return q * _polynomial(_CENTRE_TOP, q * q) / _polynomial(_CENTRE_LOW, q * q)
+
+
+@kernel
+def split_amount(
+    amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: npt.NDArray[np.float64]
+) -> None:
+    """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
+
+    What is left after the whole units goes with the first of them.
+    """
+    out[:] = 0.0
+    whole = int(amount + 1e-9)
+    rest = max(amount - whole, 0.0)
+    if rest > 1e-9:
+        goes_with = stream + 2 if whole else stream + 1
+        out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
+    if whole <= 64:
+        for unit in range(whole):
+            out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
+        return
+    left = float(whole)
+    for fold in range(n_folds - 1):
+        share = 1.0 / (n_folds - fold)
+        uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
+        spread = np.sqrt(left * share * (1.0 - share)) * _normal_quantile(uniform)
+        draw = min(max(np.rint(left * share + spread), 0.0), left)
+        out[fold] += draw
+        left -= draw
+    out[n_folds - 1] += left

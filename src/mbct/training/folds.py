@@ -16,13 +16,16 @@ import numpy.typing as npt
 from mbct.errors import DataError, ParameterError
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.stats.random_stream import normal_quantile, random_bits
+from mbct.stats.random_stream import random_bits, split_amount
 from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
 BlockNumbers = npt.NDArray[np.int32]
 BlockKind = Literal["time", "groups"]
+BlockLength = Literal["day", "week", "hour"]
+BlockSize = BlockLength | int
+"""Length of a block of time, or a number of equal stretches."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,35 @@ class BlockOptions:
             raise ParameterError(f"half_life={self.half_life!r} must be above 0")
         if self.kind == "groups" and (self.gap or self.half_life is not None):
             raise ParameterError("gap and half_life are for blocks in time: groups have no order")
+
+
+@dataclass(frozen=True)
+class BlockColumns:
+    """Columns or arrays that say which rows belong together, and how blocks of time become folds."""
+
+    time: Any = None
+    groups: Any = None
+    block: BlockSize = "day"
+    gap: int = 0
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.block, int | np.integer) and not isinstance(self.block, bool)
+        if not (self.block in get_args(BlockLength) if isinstance(self.block, str) else is_number and self.block >= 2):
+            raise ParameterError(f"block={self.block!r} must be 'day', 'week', 'hour' or a number of stretches from 2")
+        if self.time is None and (self.gap or self.half_life is not None):
+            raise ParameterError("gap and half_life are measured in blocks of time: pass time=… as well")
+
+    @property
+    def given(self) -> bool:
+        """Whether rows belong to blocks at all."""
+        return self.time is not None or self.groups is not None
+
+    @property
+    def options(self) -> BlockOptions:
+        """How the blocks become folds; those of cells that were summed by day are in time."""
+        kind: BlockKind = "groups" if self.time is None and self.groups is not None else "time"
+        return BlockOptions(kind, int(self.gap), self.half_life)
 
 
 @dataclass(frozen=True)
@@ -141,33 +173,6 @@ class CellParts:
 
 
 @kernel
-def _split_amount(amount: float, n_folds: int, seed: np.uint64, i: int, stream: int, out: FloatArray) -> None:
-    """Units of ``amount`` spread over folds: one by one while few, else by halving normal limits (multinomial).
-
-    What is left after the whole units goes with the first of them.
-    """
-    out[:] = 0.0
-    whole = int(amount + 1e-9)
-    rest = max(amount - whole, 0.0)
-    if rest > 1e-9:
-        goes_with = stream + 2 if whole else stream + 1
-        out[int(random_bits(seed, i, goes_with) % np.uint64(n_folds))] += rest
-    if whole <= 64:
-        for unit in range(whole):
-            out[int(random_bits(seed, i, stream + 2 + unit) % np.uint64(n_folds))] += 1.0
-        return
-    left = float(whole)
-    for fold in range(n_folds - 1):
-        share = 1.0 / (n_folds - fold)
-        uniform = (float(random_bits(seed, i, stream + 2 + fold) >> np.uint64(12)) + 0.5) / 2.0**52
-        spread = np.sqrt(left * share * (1.0 - share)) * normal_quantile(uniform)
-        draw = min(max(np.rint(left * share + spread), 0.0), left)
-        out[fold] += draw
-        left -= draw
-    out[n_folds - 1] += left
-
-
-@kernel
 def _split(
     count: FloatArray, label: FloatArray, n_folds: int, seed: np.uint64
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], FloatArray, FloatArray]:
@@ -182,8 +187,8 @@ def _split(
     negatives = np.empty(n_folds)
     n = 0
     for i in range(len(count)):
-        _split_amount(label[i], n_folds, seed, i, 0, positives)
-        _split_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
+        split_amount(label[i], n_folds, seed, i, 0, positives)
+        split_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
         for f in range(n_folds):
             weight = positives[f] + negatives[f]
             if weight > 1e-9:

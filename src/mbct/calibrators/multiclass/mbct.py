@@ -18,7 +18,6 @@ from mbct.calibrators.inputs import (
 )
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
-from mbct.data.blocks import BlockColumns, BlockSize
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
@@ -33,7 +32,7 @@ from mbct.stats.sums import Duplicates
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.boosting import BoostingOptions
 from mbct.training.evidence import identifying_time
-from mbct.training.folds import BinnedRows, CellParts, row_blocks, split_into_folds
+from mbct.training.folds import BinnedRows, BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
 from mbct.validation import FloatArray

@@ -19,12 +19,11 @@ from mbct.calibrators.inputs import (
     take_weights,
     training_data,
 )
-from mbct.data.blocks import BlockColumns
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.model.class_model import ClassModel
 from mbct.model.file_check import read_classes, read_object
-from mbct.training.folds import BlockNumbers
+from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import FloatArray, as_probabilities, same_length
 
 
