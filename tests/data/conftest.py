@@ -1,8 +1,7 @@
 """One file with every awkward kind of value, and the same file behind every kind of source."""
 
 import datetime
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +60,15 @@ def awkward_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A local Spark session, started once and stopped at the end."""
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.default.parallelism", "2")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "ERROR")
-        # Compiling a query takes longer than running it on so few rows.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        .config("spark.sql.adaptive.enabled", "false")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
+def spark(spark_session: Any) -> Any:
+    """A session of Spark for queries of few rows."""
+    session = spark_session.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "2")
+    # Compiling a query takes longer than running it on so few rows.
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
+    session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    return session
 
 
 Opener = Callable[[Path, pytest.FixtureRequest], Any]

@@ -20,7 +20,8 @@ from mbct.store import ModelRegistry
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "from-one-machine-to-a-cluster.md"
 LOCAL = (
     "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 "
-    "--conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1 pyspark-shell"
+    "--conf spark.driver.bindAddress=127.0.0.1 --conf spark.driver.host=127.0.0.1 "
+    "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
 )
 
 

@@ -127,26 +127,12 @@ def score_in_postgres(postgres: Any) -> Score:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: pip install 'mbct[spark]'")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java: apt-get install default-jre-headless")
-    folder = tmp_path_factory.mktemp("spark")
-    builder = sql.SparkSession.builder.master("local[1]").appName("mbct-tests")
-    configuration = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-    }
-    for key, value in configuration.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+def spark(spark_session: Any) -> Any:
+    """A session of Spark as a user has it, queries compiled."""
+    session = spark_session.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
 
 
 def score_in_spark(spark: Any) -> Score:
