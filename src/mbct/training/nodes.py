@@ -136,7 +136,9 @@ def _consider(
     if nodes.candidate[node] < 0 or clearly_above(score, nodes.score[node]):
         nodes.score[node] = score
         nodes.candidate[node] = feature
-        nodes.side[node, : len(histogram)] = scratch[: len(histogram)]
+        # Loops, as slices would have the code that words their errors compiled too, for seconds.
+        for code in range(len(histogram)):
+            nodes.side[node, code] = scratch[code]
 
 
 @kernel
@@ -193,7 +195,8 @@ def partition(
         buffer[held] = i
         write += 1 - right
         held += right
-    rows[write : write + held] = buffer[:held]
+    for i in range(held):
+        rows[write + i] = buffer[i]
     return int(write)
 
 
