@@ -43,7 +43,7 @@ test: $(VENV)/.test  ## set everything up and run every check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered
 
 test-lowest: $(VENV)/.test  ## the core of the tests with the lowest versions that pyproject.toml promises
 	$(BIN)/nox -s lowest
