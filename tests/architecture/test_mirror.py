@@ -19,7 +19,6 @@ OF_SEVERAL = {
     "calibrators/test_soft_labels.py": "labels that are fractions or counts, in every calibrator",
     "calibrators/test_warnings.py": "what calibrators warn of: rows, columns and values that look wrong",
     "calibrators/test_interrupt.py": "Ctrl-C during a fit",
-    "calibrators/test_probmetrics.py": "scaling methods of two and of many classes beside probmetrics",
     "calibrators/test_time_and_groups.py": "time and groups from the estimator down to the trees",
     "cli/test_serving.py": "publish, rollback and serve together",
     "data/test_agreement.py": "the same cells from every engine",
