@@ -35,7 +35,8 @@ def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Pat
         reference = next(b for b in exact if b.name == bins.name)
         shares = [np.searchsorted(np.sort(values.to_numpy()), b.edges) / n for b in (bins, reference)]
         for share in shares[0]:
-            assert np.abs(shares[1] - share).min() < 0.02 or share > 0.6
+            above_zero = bins.name == "x" and share > 0.6  # where few rows are left, engines cut elsewhere
+            assert np.abs(shares[1] - share).min() < 0.02 or above_zero
     assert 0.0 < found[1].edges[0] < 0.2  # zero has a bin of its own
 
 
