@@ -21,7 +21,7 @@ def test_one_fit_calls_functions_of_the_files_that_the_page_names():
     columns = {"device": rng.choice(["m", "d"], 5000), "age": rng.integers(18, 80, 5000), "pctr": rng.beta(1, 9, 5000)}
     data = pd.DataFrame(columns)
     data["click"] = rng.random(5000) < data.pctr * np.where(data.device == "m", 1.6, 0.8)
-    MBCTCalibrator("pctr", max_trees=5).fit(data, "click")  # imports and compiles what a fit needs
+    MBCTCalibrator("pctr").fit(data, "click")  # imports and compiles all that the fit needs
     seen = set()
 
     def note(frame, event, _):
