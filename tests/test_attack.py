@@ -63,5 +63,5 @@ def test_a_refresh_that_leaves_no_record_is_noticed(attack, tmp_path, monkeypatc
 
     monkeypatch.setattr(kills, "refresh", forgetful)
     draw = random.Random(5)
-    monkeypatch.setattr(draw, "uniform", lambda _low, _high: 1.5)
+    monkeypatch.setattr(draw, "uniform", lambda _low, _high: 5.0)
     assert attack.attack_refresh(tmp_path, 2, draw)[1] > 0
