@@ -77,11 +77,12 @@ def test_dbt_gives_what_the_model_gives(tmp_path):
 
 def test_a_package_has_a_project_a_macro_and_for_large_trees_tables():
     assert list(to_dbt(random_model(1))) == ["dbt_project.yml", "macros/calibrate.sql"]
-    files = to_dbt(table_model(1), "postgres", package="flights")
-    assert "models/flights_steps.sql" in files
-    assert "{{ ref('flights', 'flights_steps') }}" in files["macros/calibrate.sql"]
-    assert "CREATE" not in "".join(files.values())
-    assert "\0" not in "".join(files.values())
+    for dialect, table in (("postgres", "flights_feature_1"), ("duckdb", "flights_arrays")):
+        files = to_dbt(table_model(1), dialect, package="flights")
+        assert f"models/{table}.sql" in files
+        assert f"{{{{ ref('flights', '{table}') }}}}" in files["macros/calibrate.sql"]
+        assert "CREATE" not in "".join(files.values())
+        assert "\0" not in "".join(files.values())
 
 
 def test_a_bad_name_is_refused():

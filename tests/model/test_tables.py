@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import binary_tree, random_bins, table_model, table_tree, wide_model
-from mbct.model.bins import FeatureBins
+from builders import binary_tree, random_bins, table_model, table_tree
+from mbct.model.bins import FeatureBins, NumberBins
 from mbct.model.ensemble import WalkedTrees
 from mbct.model.masks import LeafMasks
 from mbct.model.tables import TableSteps, table_of, table_steps
@@ -28,7 +28,7 @@ def looked_up(table, codes):
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10**6), n_features=st.integers(1, 3), link=st.sampled_from(["odds", "linear"]))
+@given(seed=st.integers(0, 10**6), n_features=st.integers(1, 5), link=st.sampled_from(["odds", "linear"]))
 def test_a_table_stops_where_walking_stops(seed, n_features, link):
     rng = np.random.default_rng(seed)
     bins = random_bins(rng, 5)
@@ -54,13 +54,13 @@ def test_models_of_tables_and_of_binary_trees_between_them(link):
 
 
 def test_other_trees_are_no_tables():
-    model = wide_model(1, n_trees=3, n_values=50)
-    n_codes = model.bins.n_codes
-    assert any(table_of(tree, n_codes) is None for tree in model.trees)
     rng = np.random.default_rng(1)
-    assert table_of(table_tree(rng, model.bins, (1,)), n_codes).features == (1,)
-    assert table_of(table_tree(rng, model.bins, (0, 1, 2, 3)), n_codes) is None
-    assert table_of(table_tree(rng, model.bins, ()), n_codes) is None
+    bins = FeatureBins(tuple(NumberBins(f"x{j}", (0.0, 1.0)) for j in range(12)))
+    assert table_of(table_tree(rng, bins, (1,)), bins.n_codes).features == (1,)
+    assert table_of(table_tree(rng, bins, ()), bins.n_codes) is None
+    assert any(table_of(binary_tree(rng, bins, "odds", 200), bins.n_codes) is None for _ in range(3)), "12 features"
+    fine = FeatureBins(tuple(NumberBins(f"x{j}", tuple(np.arange(200.0))) for j in range(5)))
+    assert table_of(binary_tree(rng, fine, "odds", 400), fine.n_codes) is None, "too many combinations"
 
 
 def test_binary_trees_over_few_features_are_tables_too():

@@ -1,13 +1,17 @@
 """Tables: features that act together are chosen, classes bound the size, and a tree on classes is one on codes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mbct.model.bins import code_offsets
+from mbct.model.tables import table_of
 from mbct.stats.logodds import sigmoid
+from mbct.training.distillation import RULES, TABLE_GROWTH, Stage, distill
 from mbct.training.folds import BinnedRows
 from mbct.training.grower import frozen_tree, grow_tree
-from mbct.training.tables import TableGrowth, _equal_weight, _frequent_apart
+from mbct.training.tables import MOST_PLACES, TableGrowth, _equal_weight, _frequent_apart
 
 N_CODES = (102, 302, 12, 6)
 
@@ -39,29 +43,44 @@ def interaction(codes):
 )
 def test_the_features_that_explain_most_are_chosen(step_of, chosen):
     distilled = rows(step_of)
-    growth = TableGrowth(distilled, distilled.train_rows(1))
-    _, features = growth.next_table(distilled.log_odds)
+    growth = TableGrowth(distilled, distilled.train_rows(1), 3)
+    features = growth.next_table(distilled.log_odds).features
     assert set(np.atleast_1d(chosen)) <= set(features)
     assert len(features) <= 3
 
 
 def test_an_interaction_is_chosen_though_no_feature_gains_alone():
     distilled = rows(interaction)
-    _, features = TableGrowth(distilled, distilled.train_rows(1)).next_table(distilled.log_odds)
+    features = TableGrowth(distilled, distilled.train_rows(1), 8).next_table(distilled.log_odds).features
     assert {2, 3} <= set(features)
+
+
+def test_four_features_that_act_together_are_one_table():
+    def together(codes):
+        return 1.5 * (codes[:, 0] < 50) * (codes[:, 1] < 150) * (codes[:, 2] < 5) * (codes[:, 3] < 2)
+
+    (table,) = distill(rows(together), replace(RULES, stages=(Stage(1, 0.0),))).trees
+    assert set(table.feature[table.feature >= 0].tolist()) == {0, 1, 2, 3}
+    places = np.prod(table_of(table, N_CODES).n_classes)
+    assert places <= 2 * MOST_PLACES, "missing and unseen values have classes of their own"
+
+
+def test_classes_are_fewer_where_a_table_has_more_features():
+    distilled = rows(interaction)
+    growth = TableGrowth(distilled, distilled.train_rows(1), 8)
+    n_classes = [[int(own[-1]) + 1 for own in growth.classed(features).class_of] for features in ((1,), (0, 1, 2))]
+    assert n_classes == [[302], [78, 78, 12]]
 
 
 def test_a_tree_on_classes_says_the_same_on_codes():
     distilled = rows(lambda codes: 0.01 * codes[:, 0] + np.where(codes[:, 1] % 3, 0.3, -0.3))
-    growth = TableGrowth(distilled, distilled.train_rows(1))
-    classed, features = growth.next_table(distilled.log_odds)
+    growth = TableGrowth(distilled, distilled.train_rows(1), 3)
+    classed = growth.next_table(distilled.log_odds)
     gradient = np.zeros((len(distilled.weight), 4), dtype=np.float32)
-    from mbct.training.distillation import TABLE_GROWTH
-
     grown = grow_tree(
         classed.rows,
         distilled.train_rows(1),
-        np.array(features),
+        classed.rows.usable,
         distilled.log_odds,
         distilled.label,
         gradient,

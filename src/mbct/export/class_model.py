@@ -10,7 +10,7 @@ from mbct.export import onnx
 from mbct.export.python import standalone
 from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import dialect_of
-from mbct.export.sql.statement import column_names, in_groups, tree_steps
+from mbct.export.sql.statement import column_names, condition_writer, in_groups, tree_steps
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 
@@ -132,7 +132,7 @@ def _leaf_values(model: ClassModel, dialect: Dialect) -> dict[int, str]:
         )
     columns = column_names(whole, dialect)
     return {
-        k: "\n".join(in_groups(tree_steps(each, dialect, columns, {}, {}), "+"))
+        k: "\n".join(in_groups(tree_steps(each, dialect, condition_writer(each, dialect, columns, {}), {}), "+"))
         for k, each in enumerate(model.ensembles)
         if each.trees
     }

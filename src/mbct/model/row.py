@@ -9,7 +9,7 @@ from mbct.jit import kernel
 from mbct.model.bins import code_offsets
 from mbct.model.ensemble import large_table
 from mbct.model.masks import WordArray, masks_of_trees, moved, step_of_row
-from mbct.model.tables import MOST_FEATURES, table_step_of_row, table_steps
+from mbct.model.tables import FIRST, table_step_of_row, table_steps
 from mbct.model.tree import IntArray
 from mbct.validation import FloatArray
 
@@ -41,7 +41,8 @@ def row_steps(model: "CalibrationEnsemble") -> RowSteps | None:
     tabular = [(tree, table) for tree, table in zip(model.trees, tables, strict=True) if table is not None]
     joined = table_steps([tree for tree, _ in tabular], [table for _, table in tabular], product=product)
     plan = joined.plan
-    plan[:, MOST_FEATURES:-1] -= code_offsets(n_codes)[plan[:, :MOST_FEATURES]]
+    features, begins = plan[:, FIRST::2], plan[:, FIRST + 1 :: 2]
+    begins -= np.where(features >= 0, code_offsets(n_codes)[features], 0)
     return RowSteps(masks.words, masks.steps, plan, joined.classes, joined.pairs, joined.values, product)
 
 

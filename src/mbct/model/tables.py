@@ -1,8 +1,8 @@
 """Trees that are tables: one look-up each, however many leaves they have.
 
-In a tree over at most three features the codes of a feature that behave alike at every node form a class. The node
-where a row stops then stands in an array, at the place ``(a · n_b + b) · n_c + c`` that the classes of its codes say.
-Where many pairs (a, b) have the same stops for every c, pairs are numbered first and the array holds each of them once.
+In a tree over a few features the codes of a feature that behave alike at every node form a class. The node where a row
+stops then stands in an array, at the place ``(a · n_b + b) · n_c + c`` that the classes of its codes say. Where many
+pairs (a, b) of three features have the same stops for every c, pairs are numbered first and the array holds each once.
 """
 
 import math
@@ -17,9 +17,14 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree, IntArray, apply_tree
 from mbct.validation import FloatArray
 
-MOST_FEATURES = 3
-MOST_PLACES = 1 << 22
-"""Combinations of classes up to which an array is built; trees with more are masked or walked."""
+MOST_FEATURES = 8
+_OF_PAIRS = 3
+"""Features of a table whose pairs may be numbered."""
+_MOST_PLACES = {True: 1 << 22, False: 1 << 18}
+"""Combinations of classes up to which an array is built, of at most three features and of more; trees with more are
+masked or walked."""
+N_FEATURES, PAIRS, FIRST = 0, 1, 2
+"""Columns of a plan: number of features, begin of pairs, and the first of two for each feature."""
 _ROWS_AT_ONCE = 512  # Rows of a block stay in the cache while every tree looks at them
 
 
@@ -40,7 +45,7 @@ class TreeTable:
 
 
 def table_of(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
-    """The tree as a table; None where it asks for no feature, for more than three, or is too large."""
+    """The tree as a table; None where it asks for no feature, for too many, or is too large."""
     features = tuple(dict.fromkeys(tree.feature[tree.feature >= 0].tolist()))
     if not 0 < len(features) <= MOST_FEATURES:
         return None
@@ -52,13 +57,13 @@ def table_of(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
         classes.append(of_code.reshape(-1).astype(np.int32))
         one_of_class.append(one_code)
     sizes = tuple(map(len, one_of_class))
-    if math.prod(sizes) > MOST_PLACES:
+    if math.prod(sizes) > _MOST_PLACES[len(features) <= _OF_PAIRS]:
         return None
     codes = np.stack(np.meshgrid(*one_of_class, indexing="ij"), axis=-1).reshape(-1, len(features)).astype(np.uint32)
     position = np.full(max(features) + 2, -1, np.int32)
     position[list(features)] = np.arange(len(features))
     stops = apply_tree(codes, position[tree.feature], tree.table_start, tree.table)
-    if len(features) == MOST_FEATURES:
+    if len(features) == _OF_PAIRS:
         distinct, pairs = np.unique(stops.reshape(-1, sizes[-1]), axis=0, return_inverse=True)
         if 2 * (distinct.size + len(pairs)) < len(stops):
             return TreeTable(features, tuple(classes), distinct.reshape(-1), pairs.reshape(-1).astype(np.int32))
@@ -69,7 +74,8 @@ def table_of(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
 class TableSteps:
     """Tables joined for a kernel, classes and pairs multiplied by what lies between their places in the array.
 
-    ``plan`` has a row a tree: three features, where the classes of each begin, where its pairs begin (−1: it has none).
+    ``plan`` has a row a tree: the number of its features, where its pairs begin (−1: it has none), then the number of
+    each feature and where its classes begin.
     """
 
     plan: npt.NDArray[np.int64]
@@ -85,26 +91,25 @@ class TableSteps:
 
 def table_steps(trees: Sequence[CalibrationTree], tables: Sequence[TreeTable], *, product: bool) -> TableSteps:
     """Tables and the trees they were made of, joined."""
-    plan = np.full((len(trees), 2 * MOST_FEATURES + 1), -1, np.int64)
+    most = max((len(table.features) for table in tables), default=0)
+    plan = np.full((len(trees), FIRST + 2 * most), -1, np.int64)
     classes: list[IntArray] = [np.empty(0, np.int32)]
     pairs: list[IntArray] = [np.empty(0, np.int32)]
     values: list[FloatArray] = [np.empty(0)]
     n_classes = n_pairs = n_values = 0
     for row, tree, table in zip(plan, trees, tables, strict=True):
-        # A feature that a table has not is its first one again, with classes that are all 0.
-        lacking = MOST_FEATURES - len(table.features)
-        row[:MOST_FEATURES] = [*table.features, *[table.features[0]] * lacking]
+        row[N_FEATURES] = len(table.features)
         strides = np.cumprod([1, *table.n_classes[:0:-1]])[::-1]
         of_code = [of * stride for of, stride in zip(table.classes, strides, strict=True)]
         if table.pairs is None:
             of_code[0] = of_code[0] + n_values
         else:
             of_code[0], of_code[1] = table.classes[0] * table.n_classes[1], table.classes[1]
-            row[-1] = n_pairs
+            row[PAIRS] = n_pairs
             pairs.append(table.pairs * np.int32(table.n_classes[2]) + np.int32(n_values))
             n_pairs += len(table.pairs)
-        for d, column in enumerate([*of_code, *[np.zeros_like(table.classes[0])] * lacking]):
-            row[MOST_FEATURES + d] = n_classes
+        for d, (feature, column) in enumerate(zip(table.features, of_code, strict=True)):
+            row[FIRST + 2 * d : FIRST + 2 * d + 2] = feature, n_classes
             classes.append(column.astype(np.int32))
             n_classes += len(column)
         values.append(tree.leaf_value[table.stops])
@@ -122,20 +127,23 @@ def _add_steps(
     product: bool,
     total: FloatArray,
 ) -> None:
-    """Blocks of rows, tree by tree; unsigned indices spare the check for negative ones."""
+    """Blocks of rows, tree by tree and feature by feature; unsigned indices spare the check for negative ones."""
+    place = np.empty(_ROWS_AT_ONCE, np.int64)
     for begin in range(0, len(codes), _ROWS_AT_ONCE):
-        end = min(begin + _ROWS_AT_ONCE, len(codes))
+        n = min(_ROWS_AT_ONCE, len(codes) - begin)
         for t in range(len(plan)):
-            a, b, c = np.uint64(plan[t, 0]), np.uint64(plan[t, 1]), np.uint64(plan[t, 2])
-            first, second, third = np.uint64(plan[t, 3]), np.uint64(plan[t, 4]), np.uint64(plan[t, 5])
-            first_pair, paired = np.uint64(plan[t, 6]), plan[t, 6] >= 0
-            for row in range(begin, end):
-                i = np.uint64(row)
-                place = classes[first + np.uint64(codes[i, a])] + classes[second + np.uint64(codes[i, b])]
-                if paired:
-                    place = pairs[first_pair + np.uint64(place)]
-                step = values[np.uint64(place + classes[third + np.uint64(codes[i, c])])]
-                total[i] = total[i] * step if product else total[i] + step
+            place[:n] = 0
+            for d in range(plan[t, N_FEATURES]):
+                if d == 2 and plan[t, PAIRS] >= 0:
+                    first_pair = np.uint64(plan[t, PAIRS])
+                    for k in range(n):
+                        place[k] = pairs[first_pair + np.uint64(place[k])]
+                column, first = np.uint64(plan[t, FIRST + 2 * d]), np.uint64(plan[t, FIRST + 2 * d + 1])
+                for k in range(n):
+                    place[k] += classes[first + np.uint64(codes[np.uint64(begin + k), column])]
+            for k in range(n):
+                step = values[np.uint64(place[k])]
+                total[begin + k] = total[begin + k] * step if product else total[begin + k] + step
 
 
 @kernel
@@ -150,9 +158,11 @@ def table_step_of_row(
 ) -> float:
     """``total`` moved by the tables; ``codes`` of one row, to which ``plan`` says where the classes begin."""
     for t in range(len(plan)):
-        place = classes[plan[t, 3] + codes[plan[t, 0]]] + classes[plan[t, 4] + codes[plan[t, 1]]]
-        if plan[t, 6] >= 0:
-            place = pairs[plan[t, 6] + place]
-        step = values[place + classes[plan[t, 5] + codes[plan[t, 2]]]]
+        place = 0
+        for d in range(plan[t, N_FEATURES]):
+            if d == 2 and plan[t, PAIRS] >= 0:
+                place = pairs[plan[t, PAIRS] + place]
+            place += classes[plan[t, FIRST + 2 * d + 1] + codes[plan[t, FIRST + 2 * d]]]
+        step = values[place]
         total = total * step if product else total + step
     return total

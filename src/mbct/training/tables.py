@@ -1,10 +1,10 @@
-"""Tables: trees over at most three features with many leaves, one look-up a row however many entries.
+"""Tables: trees over a few features with many leaves, one look-up a row however many entries.
 
-What a large ensemble says is mostly what one, two or three features do together. For each table the features are
-chosen by what a table of all combinations of their classes gains on other rows (half of them fit the entries, the other
-half evaluates them, both ways); then a tree grows on these features alone, so that values of near multipliers share an
-entry and combinations without evidence fall back to their parent. Classes bound the size of a table: bins of a number
-are joined, and of a category the most frequent values stay apart.
+What a large ensemble says is mostly what a few features do together. For each table the features are chosen by what a
+table of all combinations of their classes gains on other rows (half of them fit the entries, the other half evaluates
+them, both ways); then a tree grows on these features alone, so that values of near multipliers share an entry and
+combinations without evidence fall back to their parent. Classes bound the size of a table: bins of a number are joined,
+and of a category the most frequent values stay apart. The more features a table has, the fewer classes has each.
 """
 
 import os
@@ -24,74 +24,136 @@ from mbct.training.folds import BinnedRows, RowNumbers
 from mbct.validation import FloatArray
 
 Features = tuple[int, ...]
+Classes = npt.NDArray[np.intp]
+"""The class of every code of a feature."""
 
-_CLASSES = {1: (128, 1024), 2: (32, 256), 3: (24, 64)}
-"""Classes of a number and of a category in a table of so many features."""
+MOST_PLACES = 1 << 16
+"""Combinations of classes of one table."""
 _SHARE_JOINED = 4  # One class in four of a category holds several values, those of near corrections
-_ROWS_TRIED = 100_000  # Rows on which sets of features are compared, about
+_ROWS_TRIED = 60_000  # Rows on which sets of features are compared, about
 _FEATURES_TRIED = 12  # Features whose pairs are tried: those that gain most alone
-_PAIRS_EXTENDED = 8  # Best pairs that are tried with a third feature
+_EXTENDED = (6, 2)  # Best pairs that are tried with a third feature, and best larger sets with one more
 _PRIOR_CURVATURE = 3.0  # Shrinkage of entries to zero where features are chosen
 
 
 @dataclass(frozen=True)
 class ClassedRows:
-    """Rows coded by classes instead of bins and values; ``class_of`` has the class of every code of each feature."""
+    """Rows with some features alone, coded by classes instead of bins and values."""
 
     rows: BinnedRows
-    class_of: tuple[npt.NDArray[np.intp], ...]
+    features: Features
+    class_of: tuple[Classes, ...]
 
     def expanded(self, tree: CalibrationTree) -> CalibrationTree:
-        """A tree that was grown on classes, for codes."""
+        """A tree that was grown on classes, for codes of all features."""
         start, tables, filled = np.zeros_like(tree.table_start), [], 0
-        for node, feature in enumerate(tree.feature.tolist()):
+        for node, column in enumerate(tree.feature.tolist()):
             start[node] = filled
-            if feature >= 0:
-                class_of, begin = self.class_of[feature], int(tree.table_start[node])
+            if column >= 0:
+                class_of, begin = self.class_of[column], int(tree.table_start[node])
                 tables.append(tree.table[begin : begin + int(class_of[-1]) + 1][class_of])
                 filled += len(class_of)
         table = np.concatenate(tables) if tables else np.empty(0, dtype=np.int32)
-        return replace(tree, table_start=start, table=table)
+        feature = np.append(self.features, -1)[tree.feature].astype(np.int32)
+        return replace(tree, feature=feature, table_start=start, table=table)
 
 
 class TableGrowth:
     """Chooses the features of the next table and the rows, coded by classes, to grow it on."""
 
-    def __init__(self, rows: BinnedRows, train_rows: RowNumbers, most_features: int = 3):
+    def __init__(self, rows: BinnedRows, train_rows: RowNumbers, most_features: int):
         self.rows = rows
         self.train_rows = train_rows
-        most = min(len(rows.usable), most_features)
+        self.most_features = most_features
         step = logit(rows.label / rows.weight) - rows.log_odds
-        self.classed = {n: _classed(rows, step, *_CLASSES[n]) for n in range(1, most + 1)}
+        n_codes = rows.n_codes
+        self._weight: list[FloatArray] = []
+        self._step: list[FloatArray] = []
+        for j, n in enumerate(n_codes):
+            for sums, weight in ((self._weight, rows.weight), (self._step, rows.weight * step)):
+                sums.append(np.bincount(rows.codes[:, j], weight, n)[:-2].astype(np.float64))
+        self._known: dict[tuple[int, int], Classes] = {}
 
-    def next_table(self, log_odds: FloatArray) -> tuple[ClassedRows, Features]:
-        """Rows and features of the table that gains most at these log-odds."""
+    def next_table(self, log_odds: FloatArray) -> ClassedRows:
+        """Rows of the table that gains most at these log-odds."""
         rows, q = self.rows, sigmoid(log_odds)
         tried = self.train_rows[:: -(-len(self.train_rows) // _ROWS_TRIED)]
         gradient, curvature = rows.label - rows.weight * q, rows.weight * q * (1.0 - q)
 
         def gain(features: Features) -> float:
-            classed = self.classed[len(features)].rows
+            class_of = self._classes(features)
+            width = np.array([own[-1] + 1 for own in class_of])
+            start = np.append(0, np.cumsum([len(own) for own in class_of]))
             columns = np.array(features, dtype=np.int64)
-            width = np.diff(classed.offset)[columns]
-            return float(_held_out_gain(classed.codes, tried, columns, width, gradient, curvature))
+            joined = np.concatenate(class_of)
+            return float(_held_out_gain(rows.codes, tried, columns, joined, start, width, gradient, curvature))
 
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
             features = self._chosen(lambda tried: dict(zip(tried, pool.map(gain, tried), strict=True)))
-        return self.classed[len(features)], features
+        return self.classed(features)
 
     def _chosen(self, gains: Callable[[Sequence[Features]], dict[Features, float]]) -> Features:
-        """Pairs of the features that gain most alone, the best of them with every third one; ties go to the first."""
+        """Pairs of the features that gain most alone, then the best sets with one more while that gains more.
+
+        Ties go to the first.
+        """
         usable = [int(j) for j in self.rows.usable]
         alone = gains([(j,) for j in usable])
         tried = sorted(sorted(usable, key=lambda j: -alone[(j,)])[:_FEATURES_TRIED])
-        pairs = gains(list(combinations(tried, 2))) if 2 in self.classed else {}
-        found = alone | pairs
-        if 3 in self.classed:
-            best = sorted(pairs, key=lambda pair: -pairs[pair])[:_PAIRS_EXTENDED]
-            triples = {tuple(sorted({*pair, j})) for pair in best for j in tried if j not in pair}
-            found |= gains(sorted(triples))
+        last = gains(list(combinations(tried, 2))) if self.most_features > 1 else {}
+        found = alone | last
+        for size in range(3, min(len(tried), self.most_features) + 1):
+            best = sorted(last, key=lambda features: -last[features])[: _EXTENDED[size > 3]]
+            last = gains(
+                sorted({tuple(sorted({*features, j})) for features in best for j in tried if j not in features})
+            )
+            if max(last.values()) <= max(found.values()):
+                break
+            found |= last
         return max(found, key=lambda features: found[features])
+
+    def _classes(self, features: Features) -> list[Classes]:
+        """Classes of features whose combinations are not too many; beside them those of missing and unseen values."""
+        sizes = [len(self._weight[j]) for j in features]
+        level = _level(sizes)
+        return [self._classes_of(j, min(size, level)) for j, size in zip(features, sizes, strict=True)]
+
+    def _classes_of(self, feature: int, n_classes: int) -> Classes:
+        if (feature, n_classes) not in self._known:
+            weight = self._weight[feature]
+            if self.rows.ordered[feature]:
+                own = _equal_weight(weight, n_classes)
+            else:
+                own = _frequent_apart(weight, self._step[feature] / np.maximum(weight, 1e-300), n_classes)
+            own = np.unique(own, return_inverse=True)[1]
+            last = int(own.max()) + 1 if len(own) else 0
+            self._known[feature, n_classes] = np.append(own, [last, last + 1])
+        return self._known[feature, n_classes]
+
+    def classed(self, features: Features) -> ClassedRows:
+        """Rows of a table over these features."""
+        rows, class_of = self.rows, self._classes(features)
+        columns = [own.astype(rows.codes.dtype)[rows.codes[:, j]] for j, own in zip(features, class_of, strict=True)]
+        classed = replace(
+            rows,
+            codes=np.ascontiguousarray(np.column_stack(columns)),
+            offset=np.append(0, np.cumsum([own[-1] + 1 for own in class_of])),
+            ordered=rows.ordered[list(features)],
+            usable=np.arange(len(features)),
+        )
+        return ClassedRows(classed, features, tuple(class_of))
+
+
+def _level(sizes: Sequence[int]) -> int:
+    """The largest number of classes of a feature, of those with so many values, that keeps combinations few enough.
+
+    >>> _level([500, 200, 2]), _level([4, 5])
+    (146, 5)
+    """
+    level, largest = 1, max(sizes, default=1)
+    while level < largest and np.prod([min(size, level + 1) + 1.0 for size in sizes]) <= MOST_PLACES:
+        level += 1
+    return level
 
 
 @kernel
@@ -99,6 +161,8 @@ def _held_out_gain(
     codes: CodeMatrix,
     rows: RowNumbers,
     features: npt.NDArray[np.int64],
+    class_of: Classes,
+    start: npt.NDArray[np.int64],
     width: npt.NDArray[np.int64],
     gradient: FloatArray,
     curvature: FloatArray,
@@ -110,7 +174,7 @@ def _held_out_gain(
         i = rows[r]
         entry = 0
         for t in range(len(features)):
-            entry = entry * width[t] + codes[i, features[t]]
+            entry = entry * width[t] + class_of[start[t] + codes[i, features[t]]]
         g[entry, r & 1] += gradient[i]
         h[entry, r & 1] += curvature[i]
     gain = 0.0
@@ -119,24 +183,6 @@ def _held_out_gain(
             step = g[entry, half] / (h[entry, half] + _PRIOR_CURVATURE)
             gain += step * g[entry, 1 - half] - 0.5 * step * step * h[entry, 1 - half]
     return gain
-
-
-def _classed(rows: BinnedRows, step: FloatArray, of_numbers: int, of_categories: int) -> ClassedRows:
-    """Rows with at most so many classes a feature, beside those of missing and of unseen values."""
-    class_of = []
-    for j, n_codes in enumerate(rows.n_codes):
-        weight = np.bincount(rows.codes[:, j], rows.weight, n_codes).astype(np.float64)[:-2]
-        if rows.ordered[j]:
-            own = _equal_weight(weight, of_numbers)
-        else:
-            mean = np.bincount(rows.codes[:, j], rows.weight * step, n_codes)[:-2] / np.maximum(weight, 1e-300)
-            own = _frequent_apart(weight, mean, of_categories)
-        own = np.unique(own, return_inverse=True)[1]
-        n_classes = int(own.max()) + 1 if len(own) else 0
-        class_of.append(np.append(own, [n_classes, n_classes + 1]))
-    codes = np.column_stack([own[rows.codes[:, j]] for j, own in enumerate(class_of)]).astype(rows.codes.dtype)
-    offset = np.append(0, np.cumsum([own[-1] + 1 for own in class_of]))
-    return ClassedRows(replace(rows, codes=np.ascontiguousarray(codes), offset=offset), tuple(class_of))
 
 
 def _equal_weight(weight: FloatArray, n_classes: int) -> npt.NDArray[np.intp]:

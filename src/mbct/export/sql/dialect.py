@@ -60,8 +60,13 @@ class Dialect:
     most_joins: int = 120
     rows_table: tuple[str, ...] = ()
     """Statements that create a table of rows; none where the form "tables" was not tried."""
+    array_item: str = ""
+    """One number of an array by its place, from 0 on: of a literal, of a column of lists, or of a table of places."""
+    array_column: str = ""
+    """An array as a column of a table with one row."""
     array_table: tuple[str, ...] = ()
-    """Statements that create a table of the ``values`` of a list by their ``place``."""
+    """Statements that create the table of all arrays, where they are no literals."""
+    array_join: str = ""
     array_types: tuple[str, str] = ("INTEGER", "DOUBLE")
 
     def identifier(self, name: str) -> str:
@@ -98,14 +103,6 @@ class Dialect:
         """Statements that create a table of rows."""
         parts = {"name": name, "columns": columns, "rows": ",\n  ".join(rows)}
         return [f"DROP TABLE IF EXISTS {name}", *(statement.format(**parts) for statement in self.rows_table)]
-
-    def create_array(self, name: str, values: Sequence[float], *, whole: bool) -> list[str]:
-        """Statements that create a table of numbers by their place, from 0 on."""
-        parts = {"name": name, "n": len(values), "kind": self.array_types[0 if whole else 1]}
-        quoted = {column: self.identifier(column) for column in ("place", "value")}
-        listed = ",".join(map(repr, values))
-        created = (statement.format(**parts, **quoted, values=listed) for statement in self.array_table)
-        return [f"DROP TABLE IF EXISTS {name}", *created]
 
     def double(self, value: float) -> str:
         """A literal of type double, exact to the last bit."""

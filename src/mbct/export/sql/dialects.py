@@ -44,10 +44,11 @@ _ALL = (
         as_moment=_IN_UTC_DUCKDB,
         zoned_moment="TIMESTAMPTZ {}",
         rows_table=(_ROWS_TABLE,),
-        array_table=(
-            "CREATE TABLE {name} AS SELECT unnest(range({n})) AS {place}, "
-            "unnest(CAST('[{values}]' AS {kind}[])) AS {value}",
-        ),
+        # A list of the plan itself would be copied for every 2,048 rows.
+        array_item="{arrays}.{array}[{place} + 1]",
+        array_column="CAST('[{values}]' AS {kind}[]) AS {array}",
+        array_table=("CREATE TABLE {name} AS SELECT\n  {columns}",),
+        array_join="CROSS JOIN {name} AS {arrays}",
     ),
     Dialect(
         name="postgres",
@@ -64,11 +65,8 @@ _ALL = (
         as_moment=_IN_UTC_POSTGRES,
         zoned_moment="TIMESTAMPTZ {}",
         rows_table=(_ROWS_TABLE, "ANALYZE {name}"),
-        array_table=(
-            "CREATE TABLE {name} AS SELECT CAST(n - 1 AS INTEGER) AS {place}, v AS {value} "
-            "FROM unnest(CAST('{{{values}}}' AS {kind}[])) WITH ORDINALITY AS t (v, n)",
-            "ANALYZE {name}",
-        ),
+        # A column of arrays would be decompressed for every row.
+        array_item="(CAST('{{{values}}}' AS {kind}[]))[{place} + 1]",
         array_types=("INTEGER", "FLOAT8"),
     ),
     Dialect(
@@ -89,10 +87,7 @@ _ALL = (
         as_moment=_IN_UTC_SPARK,
         moment="TIMESTAMP_NTZ {}",
         rows_table=("CREATE TABLE {name} USING parquet AS SELECT * FROM VALUES\n  {rows} AS t ({columns})",),
-        array_table=(
-            "CREATE TABLE {name} USING parquet AS SELECT pos AS {place}, CAST(col AS {kind}) AS {value} "
-            "FROM (SELECT posexplode(split('{values}', ',')))",
-        ),
+        array_item="CAST(split('{values}', ',') AS ARRAY<{kind}>)[{place}]",
     ),
     Dialect(
         name="bigquery",
@@ -195,11 +190,11 @@ _ALL = (
             "CREATE TABLE {name} ({columns}, PRIMARY KEY (`key`)) WITHOUT ROWID",
             "INSERT INTO {name} VALUES\n  {rows}",
         ),
+        array_item="(SELECT `value` FROM {name} WHERE `place` = {first} + {place})",
         array_table=(
-            "CREATE TABLE {name} ({place} INTEGER PRIMARY KEY, {value} {kind})",
+            "CREATE TABLE {name} (`place` INTEGER PRIMARY KEY, `value`)",
             "INSERT INTO {name} SELECT key, value FROM json_each('[{values}]')",
         ),
-        array_types=("INTEGER", "REAL"),
         # Its parser has a stack of 100, which overflows from 14 nested CASE on.
         max_case_depth=10,
     ),

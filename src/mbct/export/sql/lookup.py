@@ -73,7 +73,7 @@ def lookups(model: CalibrationEnsemble, trees: Iterable[Decision]) -> dict[int, 
     """The features that are worth a table, each with the sets that branches ask for."""
     asked: dict[int, dict[frozenset[int], int]] = {}
     for tree in trees:
-        for branch in _branches(tree):
+        for branch in branches(tree):
             bins = model.bins[branch.feature]
             if isinstance(bins, CategoryBins) and has_one_type(bins):
                 sets = asked.setdefault(branch.feature, {})
@@ -98,11 +98,12 @@ def has_one_type(bins: CategoryBins) -> bool:
     return bins.value_type == "string" or (bins.value_type == "integer" and all(map(is_int64, bins.values)))
 
 
-def _branches(decision: Decision) -> Iterator[CodeBranch]:
+def branches(decision: Decision) -> Iterator[CodeBranch]:
+    """All branches of a tree."""
     if isinstance(decision, CodeBranch):
         yield decision
         for case in (*decision.cases, decision.default):
-            yield from _branches(case.below)
+            yield from branches(case.below)
 
 
 def _bits_name(number: int) -> str:

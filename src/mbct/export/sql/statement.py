@@ -12,9 +12,9 @@ from mbct.export.sql.dialect import Dialect
 from mbct.export.sql.dialects import DIALECTS, dialect_of
 from mbct.export.sql.intervals import with_intervals
 from mbct.export.sql.lookup import LookupTable, lookups
-from mbct.export.sql.tables import JoinedTables, joined_tables, joined_trees, worth_joining
+from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, worth_joining
 from mbct.model.bins import NumberBins
-from mbct.model.conditions import CodeBranch, decision_of, used_features
+from mbct.model.conditions import CodeBranch, decision_of, decisions, used_features
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.stats.logodds import EPSILON
 
@@ -54,8 +54,9 @@ def to_sql(
     if form == "expression":
         if interval:
             raise ParameterError("interval adds two columns, an expression is one: use form='select' or form='view'")
-        _refuse_size(model, found, joins_tables=False)
-        return "\n".join(_expression(model, found, column_names(model, found, columns), {}, {})) + "\n"
+        _refuse_size(model, found)
+        names = column_names(model, found, columns)
+        return "\n".join(_expression(model, found, names, condition_writer(model, found, names, {}), {})) + "\n"
     view_parts = _parts(view, "view")
     query, creates = query_and_tables(
         model,
@@ -90,7 +91,8 @@ def query_and_tables(
 
     Large trees are tables only where ``tables_name`` says what theirs are called after.
     """
-    _refuse_size(model, dialect, joins_tables=tables_name is not None)
+    if tables_name is None:
+        _refuse_size(model, dialect)
     names = column_names(model, dialect, columns)
     tables = None
     if tables_name is not None:
@@ -98,24 +100,22 @@ def query_and_tables(
         tables = joined_tables(model, dialect, [f"{alias}.{column}" for column in names], tables_name)
     query = _select(model, dialect, names, source, dialect.identifier(output), tables)
     if interval:
-        query = with_intervals(query, model, dialect, _condition_writer(model, dialect, names, {}), output)
+        query = with_intervals(query, model, dialect, condition_writer(model, dialect, names, {}), output)
     return query, [] if tables is None else tables.creates
 
 
-def _refuse_size(model: CalibrationEnsemble, dialect: Dialect, *, joins_tables: bool) -> None:
+def _refuse_size(model: CalibrationEnsemble, dialect: Dialect) -> None:
     """What an engine would not compile is not written."""
-    joined = joined_trees(model)
-    leaves = [len(tree.leaves) for tree in model.trees]
-    written = sum(n for n, is_table in zip(leaves, joined, strict=True) if not joins_tables or not is_table)
-    if written <= dialect.most_case_leaves:
+    written, most = sum(len(tree.leaves) for tree in model.trees), dialect.most_case_leaves
+    if written <= most:
         return
-    if not joins_tables and dialect.rows_table and worth_joining(model, dialect):
+    if dialect.rows_table and worth_joining(model, dialect) and case_leaves(model) <= most:
         remedy = "use form='tables', which joins them"
     else:
         remedy = "fit with model_size='rules' (tables, which form='tables' joins) or model_size='compact' (256 rules)"
     raise ParameterError(
         f"{written:,} leaves of {len(model.trees):,} trees as CASE are more than {dialect.name} compiles (at most "
-        f"{dialect.most_case_leaves:,}): {remedy}"
+        f"{most:,}): {remedy}"
     )
 
 
@@ -128,17 +128,19 @@ def _select(
     tables: JoinedTables | None = None,
 ) -> str:
     """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
-    steps = {} if tables is None else tables.steps
-    others = [decision_of(model, tree) for t, tree in enumerate(model.trees) if t not in steps]
-    lookup = lookups(model, others)
-    every, source = "*", f"FROM {table}"
+    every, source, joins, steps = "*", f"FROM {table}", [], {}
+    condition = condition_writer(model, dialect, columns, {})
+    lookup = lookups(model, decisions(model)) if tables is None else {}
     if lookup or tables is not None:
         alias = dialect.identifier("source")
         every, source = f"{alias}.*", f"FROM {table} AS {alias}"
         columns = [f"{alias}.{column}" for column in columns]
-    *lines, last = indented(_expression(model, dialect, columns, lookup, steps))
-    joins = [line for feature, each in lookup.items() for line in each.join(dialect, columns[feature])]
-    joins += [] if tables is None else tables.joins
+    if tables is not None:
+        condition, joins, steps = tables.condition, tables.joins, tables.steps
+    elif lookup:
+        condition = condition_writer(model, dialect, columns, lookup)
+        joins = [line for feature, each in lookup.items() for line in each.join(dialect, columns[feature])]
+    *lines, last = indented(_expression(model, dialect, columns, condition, steps))
     return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
 
 
@@ -172,14 +174,14 @@ def _expression(
     model: CalibrationEnsemble,
     dialect: Dialect,
     columns: list[str],
-    tables: dict[int, LookupTable],
+    condition: WriteCondition,
     joined: Mapping[int, str],
 ) -> list[str]:
     """The calibrated prediction; the steps of some trees are ``joined``, the others are CASE expressions."""
     if not model.trees:
         return [dialect.as_double.format(columns[0])]
     prediction = (dialect.known_double or dialect.as_double).format(columns[0])
-    steps = tree_steps(model, dialect, columns, tables, joined)
+    steps = tree_steps(model, dialect, condition, joined)
     moved = _multiplied(dialect, prediction, steps)
     if model.link == "odds":
         bound = sum(float(np.abs(tree.leaf_value).max()) for tree in model.trees)
@@ -189,14 +191,9 @@ def _expression(
 
 
 def tree_steps(
-    model: CalibrationEnsemble,
-    dialect: Dialect,
-    columns: list[str],
-    tables: dict[int, LookupTable],
-    joined: Mapping[int, str],
+    model: CalibrationEnsemble, dialect: Dialect, condition: WriteCondition, joined: Mapping[int, str]
 ) -> list[list[str]]:
     """The leaf value of each tree: ``joined``, or a CASE expression."""
-    condition = _condition_writer(model, dialect, columns, tables)
     # One level is spent on the test for a missing prediction.
     max_depth = None if dialect.max_case_depth is None else dialect.max_case_depth - 1
     return [
@@ -205,9 +202,11 @@ def tree_steps(
     ]
 
 
-def _condition_writer(
+def condition_writer(
     model: CalibrationEnsemble, dialect: Dialect, columns: list[str], tables: dict[int, LookupTable]
 ) -> WriteCondition:
+    """Conditions on raw columns, or on the bits of joined ``tables``."""
+
     def condition(branch: CodeBranch, position: int) -> str:
         bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
         parts: list[str | None]
