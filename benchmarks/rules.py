@@ -4,8 +4,9 @@
 
 One full ensemble is grown for each of some data sets of ``quality.py --order time`` with the strong base, those whose
 columns act together most unless ``--sets`` names others, and distilled into 8 and 16 trees of 32 or 512 leaves, tables
-over up to three features, and over up to eight, which is what is shipped. With 16 of the last two more ideas are tried: leaf values fitted again on the labels, shrunk to what they were, and leaf values joined to 16 of a tree. Writes
-``docs/benchmarks/rules.jsonl`` and ``rules.md``.
+over up to three features, and over up to eight, which is what is shipped. With 16 of the last two more
+ideas are tried: leaf values fitted again on the labels, shrunk to what they were, and leaf values joined to 16 of a
+tree. Writes ``docs/benchmarks/rules.jsonl`` and ``rules.md``.
 """
 
 import argparse
