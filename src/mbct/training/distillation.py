@@ -60,7 +60,7 @@ class Stage(NamedTuple):
     fidelity: float
 
 
-LAST_RESORT = Stage(48, 0.8)
+LAST_RESORT = Stage(48, 0.85)
 """For ensembles that are too large to ship as they are."""
 
 
