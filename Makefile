@@ -29,7 +29,7 @@ $(VENV)/.bench: $(VENV)/.base
 demo: $(VENV)/.demo  ## set up; fit, compare and report on real flights, into demo/
 	$(BIN)/python -m reproduction.demo
 
-attack: $(VENV)/.test  ## 1,400 kills, full disks, 200,000 bodies, swaps, 20,000 damaged models: a quarter of an hour
+attack: $(VENV)/.test  ## 1,400 kills, full disks, 200,000 bodies, swaps, 20,000 damaged models: eleven minutes
 	$(BIN)/python scripts/attack.py
 	$(BIN)/python -W error scripts/attack_models.py 20000
 
