@@ -49,7 +49,6 @@ OF_SEVERAL = {
     "stats/test_block_correlation.py": "correlation within blocks of stats/testing.py",
     "stats/test_cumulative_error.py": "ECCE of stats/expected_error.py",
     "stats/test_duplicates.py": "duplicates behind the sums of stats/sums.py",
-    "stats/test_ranking.py": "AUC and reorder rate of stats/logodds.py",
     "stats/test_smooth_error.py": "smooth ECE of stats/expected_error.py",
     "store/test_crashes.py": "writers that die",
     "test_attack.py": "scripts/attack.py, for some seconds",

@@ -13,7 +13,7 @@ from mbct.data.blocks import number_blocks
 from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError, MBCTWarning
-from mbct.stats.logodds import auc_of_rows
+from mbct.stats.ranking import auc_of_rows
 from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
 

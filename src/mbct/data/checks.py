@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.stats.logodds import auc_of_rows
+from mbct.stats.ranking import auc_of_rows
 from mbct.stats.testing import block_correlation
 from mbct.validation import FloatArray
 

@@ -27,7 +27,6 @@ from mbct.stats.expected_error import (
     smooth_error,
     sweep_bins,
 )
-from mbct.stats.logodds import auc_of_atoms
 from mbct.stats.partition_error import (
     calibration_n,
     debiased_error,
@@ -37,6 +36,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
+from mbct.stats.ranking import auc_of_atoms
 from mbct.stats.scores import brier_of_rows, entropy_ratio
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
