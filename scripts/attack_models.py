@@ -17,20 +17,20 @@ import numpy as np
 import pandas as pd
 import psutil
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from builders import random_model, random_rows  # noqa: E402
-from mbct.calibrators.persistence import dumps, loads  # noqa: E402
-from mbct.data.columns import read_columns  # noqa: E402
-from mbct.data.entry import calibrated  # noqa: E402
-from mbct.errors import MBCTError  # noqa: E402
-from mbct.export.sql import to_sql  # noqa: E402
-from mbct.model.file import dump_document, ensemble_of  # noqa: E402
-from mbct.model.rules import rules_as_dicts, to_text  # noqa: E402
-from mutants import mutants  # noqa: E402
-from small_calibrators import SMALL, fitted, rows  # noqa: E402
+from builders import random_model, random_rows
+from mbct.calibrators.persistence import dumps, loads
+from mbct.data.columns import read_columns
+from mbct.data.entry import calibrated
+from mbct.errors import MBCTError
+from mbct.export.sql import to_sql
+from mbct.model.file import dump_document, ensemble_of
+from mbct.model.rules import rules_as_dicts, to_text
+from mutants import mutants
+from small_calibrators import SMALL, fitted, rows
 
+ROOT = Path(__file__).parents[1]
 LONGEST = 5.0
 
 

@@ -49,8 +49,7 @@ def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
     """Every method by name, unfitted."""
     named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score_column=SCORE)}
     named |= {name: partial(make, name, score_column=SCORE, **given) for name, given in COMPETITORS.items()}
-    # mypy cannot infer a lambda that binds a loop's value by default, which late binding asks for.
-    named |= {model: lambda loss=loss: printed_mbct(case, loss) for loss, model in LOSSES.items()}  # type: ignore[misc]
+    named |= {model: partial(printed_mbct, case, loss) for loss, model in LOSSES.items()}
     named[ONE_TREE] = lambda: printed_mbct(case, "mvce", max_trees=1)
     named[DEFAULT] = lambda: MBCTCalibrator(SCORE, categorical=_categorical(case), random_state=seed)
     return named

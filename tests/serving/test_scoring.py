@@ -145,9 +145,12 @@ def test_what_many_classes_do_not_have_is_refused(trees_of_classes):
 
 def test_a_model_of_other_classes_does_not_replace_one(tmp_path):
     p = np.random.default_rng(0).dirichlet([1.0, 1.5, 2.0], 60)
-    fit = lambda names: MatrixScalingCalibrator(SCORES).fit(  # noqa: E731
-        dict(zip(SCORES, p.T, strict=True)), np.array(names)[p.argmax(axis=1)]
-    )
+
+    def fit(names):
+        return MatrixScalingCalibrator(SCORES).fit(
+            dict(zip(SCORES, p.T, strict=True)), np.array(names)[p.argmax(axis=1)]
+        )
+
     fit(CLASSES).save(tmp_path / "model.json")
     service, watcher = _assemble(str(tmp_path / "model.json"), "model", None, ServiceOptions(), None)
     watcher.look()

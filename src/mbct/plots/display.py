@@ -1,5 +1,6 @@
 """What displays of predictions share: before and after a calibrator, and colours by name."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -7,16 +8,16 @@ from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.plots.style import AFTER, BEFORE, PALETTE
 
 
-class PredictionsDisplay:
+class PredictionsDisplay(ABC):
     """A display of one prediction or several, such as those before and after a calibrator."""
 
     _by_columns: ClassVar[bool] = False
     """Whether ``by`` says which columns are segments."""
 
     @classmethod
+    @abstractmethod
     def from_predictions(cls, *args: Any, **options: Any) -> Self:
         """Compute and draw; every display says what it takes."""
-        raise NotImplementedError
 
     @classmethod
     def from_estimator(

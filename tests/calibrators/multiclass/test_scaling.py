@@ -22,7 +22,10 @@ def by_definition(p, y, structure):
     """The published objective: temperature, mixture with the uniform distribution, then mean loss and penalties."""
     n, k = p.shape
     x = np.log(p)
-    loss = lambda z: np.mean(logsumexp(z, axis=1) - z[np.arange(n), y])  # noqa: E731
+
+    def loss(z):
+        return np.mean(logsumexp(z, axis=1) - z[np.arange(n), y])
+
     a = minimize(lambda a: loss(a[0] * x), [1.0], tol=1e-12).x[0]
     x = np.log(n / (n + 1) * np.exp(log_softmax(a * x, axis=1)) + 1 / (n + 1) / k)
 
