@@ -20,9 +20,9 @@ from mbct.validation import FloatArray
 MOST_FEATURES = 8
 _OF_PAIRS = 3
 """Features of a table whose pairs may be numbered."""
-_MOST_PLACES = {True: 1 << 22, False: 1 << 18}
-"""Combinations of classes up to which an array is built, of at most three features and of more; trees with more are
-masked or walked."""
+_MOST_PLACES, _MOST_PLACES_OF_MANY = 1 << 22, 1 << 18
+"""Combinations of classes up to which an array of at most three features, or of more, is built; trees with more
+combinations are masked or walked."""
 N_FEATURES, PAIRS, FIRST = 0, 1, 2
 """Columns of a plan: number of features, begin of pairs, and the first of two for each feature."""
 _ROWS_AT_ONCE = 512  # Rows of a block stay in the cache while every tree looks at them
@@ -57,7 +57,7 @@ def table_of(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
         classes.append(of_code.reshape(-1).astype(np.int32))
         one_of_class.append(one_code)
     sizes = tuple(map(len, one_of_class))
-    if math.prod(sizes) > _MOST_PLACES[len(features) <= _OF_PAIRS]:
+    if math.prod(sizes) > (_MOST_PLACES if len(features) <= _OF_PAIRS else _MOST_PLACES_OF_MANY):
         return None
     codes = np.stack(np.meshgrid(*one_of_class, indexing="ij"), axis=-1).reshape(-1, len(features)).astype(np.uint32)
     position = np.full(max(features) + 2, -1, np.int32)

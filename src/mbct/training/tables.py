@@ -32,7 +32,8 @@ MOST_PLACES = 1 << 16
 _SHARE_JOINED = 4  # One class in four of a category holds several values, those of near corrections
 _ROWS_TRIED = 60_000  # Rows on which sets of features are compared, about
 _FEATURES_TRIED = 12  # Features whose pairs are tried: those that gain most alone
-_EXTENDED = (6, 2)  # Best pairs that are tried with a third feature, and best larger sets with one more
+_PAIRS_EXTENDED = 6  # Best pairs that are tried with a third feature
+_SETS_EXTENDED = 2  # Best larger sets that are tried with one more
 _PRIOR_CURVATURE = 3.0  # Shrinkage of entries to zero where features are chosen
 
 
@@ -103,7 +104,8 @@ class TableGrowth:
         last = gains(list(combinations(tried, 2))) if self.most_features > 1 else {}
         found = alone | last
         for size in range(3, min(len(tried), self.most_features) + 1):
-            best = sorted(last, key=lambda features: -last[features])[: _EXTENDED[size > 3]]
+            n_extended = _PAIRS_EXTENDED if size == 3 else _SETS_EXTENDED
+            best = sorted(last, key=lambda features: -last[features])[:n_extended]
             last = gains(
                 sorted({tuple(sorted({*features, j})) for features in best for j in tried if j not in features})
             )

@@ -29,7 +29,6 @@ class Arrays:
             "kind": dialect.array_types[0 if whole else 1],
             "first": len(self._values),
         }
-        # Only what the templates name is kept as text a second time.
         literal = ",".join(texts)
         self._columns.append(dialect.array_column.format(**parts, values=literal))
         self._values += texts

@@ -83,7 +83,10 @@ def _array_trees(model: CalibrationEnsemble) -> dict[int, TreeTable]:
 
 def case_leaves(model: CalibrationEnsemble) -> int:
     """Leaves of the trees that are CASE expressions beside arrays."""
-    found = _array_trees(model)
+    return _leaves_without(model, _array_trees(model))
+
+
+def _leaves_without(model: CalibrationEnsemble, found: dict[int, TreeTable]) -> int:
     return sum(len(tree.leaves) for t, tree in enumerate(model.trees) if t not in found)
 
 
@@ -121,8 +124,7 @@ def _refuse_size(
     dialect: Dialect,
 ) -> None:
     """What an engine would not compile is not written."""
-    written = sum(len(tree.leaves) for t, tree in enumerate(model.trees) if t not in found)
-    if written > dialect.most_case_leaves:
+    if (written := _leaves_without(model, found)) > dialect.most_case_leaves:
         raise ParameterError(
             f"{written:,} leaves of trees over many features as CASE are more than {dialect.name} compiles (at most "
             f"{dialect.most_case_leaves:,}): fit with model_size='rules' (tables) or model_size='compact' (256 rules)"
