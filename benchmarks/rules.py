@@ -4,9 +4,8 @@
 
 One full ensemble is grown for each of some data sets of ``quality.py --order time`` with the strong base, those whose
 columns act together most unless ``--sets`` names others, and distilled into 8 and 16 trees of 32 or 512 leaves, tables
-over up to three features, and over up to eight, which is what is shipped. With 16 of the last two more
-ideas are tried: leaf values fitted again on the labels, shrunk to what they were, and leaf values joined to 16 of a
-tree. Writes ``docs/benchmarks/rules.jsonl`` and ``rules.md``.
+over up to three features, and over up to eight, which is what is shipped. With 16 of the last the leaf
+values of each are also joined to 16. Writes ``docs/benchmarks/rules.jsonl`` and ``rules.md``.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
 from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill, make_distillation_set
-from mbct.training.grower import newton_sums, terminal_nodes
+from mbct.training.grower import terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid
@@ -35,8 +34,6 @@ from quality_peers import GrownModel, grow, row_losses, sigmoid
 OUT = Path("docs/benchmarks")
 STAGES = (8, 16)
 HARD = ("flights 2001", "employment")
-PRIOR = 500.0
-"""Curvature with which leaf values stay what they were when they are fitted again on labels."""
 JOINED = 16
 LEAVES = DISTILLED_GROWTH._replace
 IDEAS = {
@@ -46,22 +43,6 @@ IDEAS = {
     "tables": RULES,
 }
 Trees = tuple[CalibrationTree, ...]
-
-
-def refitted(trees: Trees, cells: Cells) -> Trees:
-    """Leaf values moved by the labels, in three Newton passes."""
-    sums, offset = cells.sums, code_offsets(cells.n_codes)
-    log_odds = sums.logit / sums.count + summed_steps(trees, cells.codes, cells.n_codes)
-    rows = np.arange(len(cells.codes), dtype=np.int32)
-    found = list(trees)
-    for _ in range(3):
-        for i, (tree, first) in enumerate(zip(found, trees, strict=True)):
-            node = terminal_nodes(tree, cells.codes, offset)
-            g, h = newton_sums(rows, node, log_odds, sums.count, sums.label, tree.n_nodes)
-            change = np.where(h > 0, (g - PRIOR * (tree.leaf_value - first.leaf_value)) / (h + PRIOR), 0.0)
-            found[i] = replace(tree, leaf_value=tree.leaf_value + change)
-            log_odds += change[node]
-    return tuple(found)
 
 
 def joined(trees: Trees, cells: Cells) -> Trees:
@@ -89,7 +70,6 @@ def forms(grown: GrownModel) -> Iterator[tuple[str, Trees]]:
         for stage in STAGES:
             trees = distill(rows, replace(options, stages=(Stage(stage, 0.0),))).trees
             yield name, trees
-    yield "16 tables, fitted again on labels", refitted(trees, cells)
     yield f"16 tables, {JOINED} values each", joined(trees, cells)
     yield "compact", distill(rows, COMPACT).trees
 

@@ -166,8 +166,36 @@ def draw_carriers(ratios: dict[str, dict[str, tuple[float, float, float]]], path
     plt.close(figure)
 
 
+def findings(result: DemoResult) -> list[str]:
+    """What was found, in three sentences: the gain, carriers that came nearer to the truth, and those that did not."""
+    loss = {name: metrics["log loss"] for name, metrics in result.metrics.items()}
+    isotonic = "lowers" if loss["isotonic"] < loss["base predictor"] else "raises"
+    before, after = (
+        {carrier: ratio for carrier, (ratio, _, _) in result.ratio_by_carrier[name].items()}
+        for name in ("base predictor", "MBCT")
+    )
+    change = {carrier: abs(np.log(after[carrier])) - abs(np.log(before[carrier])) for carrier in before}
+    ranked = sorted(change, key=lambda carrier: change[carrier])
+    nearer = [carrier for carrier in ranked if change[carrier] < 0]
+    away = [carrier for carrier in reversed(ranked) if change[carrier] >= 0]
+
+    def most(carriers: list[str]) -> str:
+        first = carriers[0]
+        others = f"; then {', '.join(carriers[1:])}" if len(carriers) > 1 else ""
+        return f"most {first} (predicted / true delays {before[first]:.2f} → {after[first]:.2f}){others}"
+
+    return [
+        f"MBCT lowers the log loss from {loss['base predictor']:.5f} to {loss['MBCT']:.5f}, with {result.n_rules:,} "
+        f"if-then rules; isotonic regression {isotonic} it to {loss['isotonic']:.5f}.",
+        f"{len(nearer)} of {len(change)} carriers come nearer to their true rate of delays, {most(nearer)}."
+        if nearer
+        else "No carrier comes nearer to its true rate of delays.",
+        f"{len(away)} go away from it, {most(away)}." if away else "None goes away from it.",
+    ]
+
+
 def print_result(result: DemoResult) -> None:
-    """The table a person reads on the terminal."""
+    """The table a person reads on the terminal, and what was found."""
     from rich.console import Console
     from rich.table import Table
 
@@ -182,8 +210,10 @@ def print_result(result: DemoResult) -> None:
         table.add_row(metric, *cells)
     console = Console()
     console.print(table)
-    console.print(f"The model is {result.n_rules:,} if-then rules.")
-    console.print(f"The picture: {result.picture}   The report, to open in a browser: {result.report}")
+    for sentence in findings(result):
+        console.print(sentence, highlight=False)
+    console.print(f"The picture: {result.picture}", highlight=False, soft_wrap=True)
+    console.print(f"The report, to open in a browser: {result.report}", highlight=False, soft_wrap=True)
 
 
 def main() -> int:

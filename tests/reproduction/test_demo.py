@@ -55,7 +55,13 @@ def test_the_demonstration(tmp_path: Path):
     readme, table = README.read_text(encoding="utf-8"), as_markdown(done.out)
     assert "| error by carrier |" in table
     assert f"\n\n{table}\n\n" in readme, f"put what the demonstration prints now into README.md:\n{table}"
-    n_rules = re.search(r"([\d,]+) if-then rules", uncoloured(done.out))
+    _, _, found = uncoloured(done.out).rpartition("┘")
+    sentences = " ".join(found.partition("The picture:")[0].split())
+    assert sentences.count(". ") == 2, (
+        "the gain, carriers that came nearer to the truth, carriers that went away from it"
+    )
+    assert sentences in " ".join(readme.split()), f"put what the demonstration found into README.md:\n{sentences}"
+    n_rules = re.search(r"([\d,]+) if-then rules", sentences)
     assert n_rules is not None
     assert f"in its compact form,\n{n_rules[1]} rules" in readme
     assert table in GUIDE.read_text(encoding="utf-8")

@@ -33,9 +33,9 @@ class BoostingOptions:
     Up to ``small_data`` rows the winner is also grown with features ranked on the rows that chose the cut, which sees
     twice the rows: where categories are few and dense that may do better.
     ``free_values``: numbers of at most so many values may be cut into any two sets of them.
-    ``rate`` None: 0.1 up to ``small_data`` rows, 0.2 above and 0.4 above ``large_data`` rows: the more rows, the less a
-    small rate buys, and each doubling halves the time. ``patience``: rounds without progress after which growth ends;
-    None: 40 up to ``small_data`` rows, where rounds are cheap and the held-out loss is noisy, 20 above.
+    ``rate`` None: 0.1, or 0.4 above ``large_data`` rows: the more rows, the less a small rate buys, and each doubling
+    halves the time. ``patience``: rounds without progress after which growth ends; None: 40, or 20 above
+    ``large_data`` rows, where rounds are long and the held-out loss is not noisy.
     ``tree_multiplier``: the mean of several ensembles wants more trees than each of them alone. ``most_cells``: larger
     data are sampled down to this many cells, to bound training time. ``distilled``: whether model size "auto"
     compresses the ensemble into few trees.
@@ -74,13 +74,13 @@ class BoostingOptions:
         """Learning rate on so many rows."""
         if self.rate is not None:
             return self.rate
-        return 0.1 if weight <= self.small_data else 0.2 if weight <= self.large_data else 0.4
+        return 0.1 if weight <= self.large_data else 0.4
 
     def patience_for(self, weight: float) -> int:
         """Rounds without progress after which growth on so many rows ends."""
         if self.patience is not None:
             return self.patience
-        return 40 if weight <= self.small_data else 20
+        return 40 if weight <= self.large_data else 20
 
     def look_after(self, weight: float) -> int:
         """Rounds after which a loss that still falls asks for larger trees."""
@@ -259,6 +259,9 @@ def best_size(
             break
         chosen = tried[-1]
     chosen.run(pool, on_round)
+    if chosen is not first and chosen.n_trees < 2 * look:
+        # Larger trees fall faster at first. Where they end soon, the size before them may get further.
+        tried[tried.index(chosen) - 1].run(pool, on_round, beaten=_out_of_reach(chosen))
     if len(tried) == 1 and chosen.n_trees <= options.short_ensemble:
         small = of_size(options.small_leaves)
         small.run(pool, on_round, beaten=_out_of_reach(chosen))
