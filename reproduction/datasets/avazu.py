@@ -73,6 +73,7 @@ def load(path: Path) -> Dataset:
         printed_bin_size=printed.BIN_SIZES[NAME],
         shares=(0.6, 0.3, 0.1),
         order="time",
+        block="hour",
         whole=whole,
     )
 

@@ -27,7 +27,8 @@ class Dataset:
     ``score`` names a prediction that comes with the data; else a GBDT is trained on ``predictor_features``, of which
     ``predictor_categories`` are no numbers.
     ``probe`` is a column that no calibrator sees: bins are divided by it to look for what they missed.
-    ``shares`` are those of predictor, calibrator and test, by time (the order of rows) or at random.
+    ``shares`` are those of predictor, calibrator and test, by time (the order of rows) or at random. ``block`` numbers
+    the days, hours or other stretches of time of rows that are in its order.
     """
 
     name: str
@@ -46,7 +47,8 @@ class Dataset:
     discrete: bool = True
     """Whether all calibration features are coded by value, as in the paper; else numbers are cut at quantiles."""
     whole: bool = False
-    """Whether these are all rows that the paper had."""
+    """Whether a full run takes all rows: the paper's own files, and large files in the order of time."""
+    block: str | None = None
 
     @property
     def n_rows(self) -> int:

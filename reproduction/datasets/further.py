@@ -5,7 +5,7 @@ from typing import Any
 
 from reproduction.datasets.dataset import Dataset
 from reproduction.datasets.flights import flights_are_installed, read_flights
-from reproduction.datasets.reading import polars, read
+from reproduction.datasets.reading import if_there, polars, read
 
 _SHARES = (0.5, 0.3, 0.2)
 _BIN_SIZE = 1000
@@ -18,7 +18,7 @@ _FLIGHTS = ("month", "weekday", "hour", "carrier", "origin", "dest")
 
 def claims_file(data: Path) -> Path | None:
     """French claims."""
-    return _if_there(data / "fremtpl2.parquet")
+    return if_there(data / "fremtpl2.parquet")
 
 
 def load_claims(path: Path) -> Dataset:
@@ -43,7 +43,7 @@ def load_claims(path: Path) -> Dataset:
 
 def criteo_file(data: Path) -> Path | None:
     """Criteo attribution."""
-    return _if_there(data / "criteo_attribution.parquet")
+    return if_there(data / "criteo_attribution.parquet")
 
 
 def load_criteo(path: Path) -> Dataset:
@@ -103,7 +103,3 @@ def _flights() -> Any:
         )
         .drop("year", "arr_delay")
     )
-
-
-def _if_there(path: Path) -> Path | None:
-    return path if path.is_file() else None

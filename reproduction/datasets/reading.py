@@ -19,6 +19,11 @@ def polars() -> Any:
     return pl
 
 
+def if_there(path: Path) -> Path | None:
+    """The path of a file, None where there is none."""
+    return path if path.is_file() else None
+
+
 def header(path: Path) -> list[str]:
     """Column names of a CSV or Parquet file."""
     pl = polars()

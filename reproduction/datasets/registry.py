@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from mbct.errors import DataError
-from reproduction.datasets import avazu, cactrdc, further, porto_seguro
+from reproduction.datasets import avazu, cactrdc, further, in_time, porto_seguro
 from reproduction.datasets.dataset import Dataset
 
 _DIGEST_BYTES = 1 << 24
@@ -28,6 +28,8 @@ LOADERS = {
     "french-claims": Loader(further.claims_file, further.load_claims),
     "criteo": Loader(further.criteo_file, further.load_criteo),
     "flights": Loader(further.flights_file, further.load_flights),
+    "flights-2001": Loader(in_time.departures_file, in_time.load_departures),
+    "employment": Loader(in_time.employment_file, in_time.load_employment),
 }
 
 
@@ -39,7 +41,7 @@ def present(data: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def load(name: str, data: Path, n_rows: int | None = None, *, thin_whole: bool = True) -> Dataset:
-    """A data set, thinned to ``n_rows`` if that is given; the paper's own rows, all of them, only if asked."""
+    """A data set, thinned to ``n_rows`` if that is given; those that count as whole only if asked."""
     path = LOADERS[name].find(data)
     if path is None:
         raise DataError(f"the data set {name!r} is not in {data}; see docs/reproduction/README.md for its file name")

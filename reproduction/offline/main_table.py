@@ -7,8 +7,8 @@ from reproduction import printed
 from reproduction.markdown import listed, table
 from reproduction.offline.case import ALPHA, LEAST_BINS, MAX_RELATIVE_ERROR
 from reproduction.offline.inequality import bin_size
-from reproduction.offline.methods import COMPETITORS, DEFAULT, MBCT, ONE_TREE, TITLES
-from reproduction.offline.results import Repetitions, by_dataset, gain, is_by_time, score
+from reproduction.offline.methods import COMPETITORS, DEFAULT, IN_TIME, MBCT, ONE_TREE, TITLES
+from reproduction.offline.results import Repetitions, by_dataset, gain, is_by_time, methods_of, score
 from reproduction.parts import Finished, write
 from reproduction.spread import Spread
 
@@ -53,8 +53,9 @@ def _intervals(datasets: dict[str, Repetitions]) -> str:
         return "Each data set was split once, so no interval is given."
     by_time = [r[0]["dataset"]["title"] for r in datasets.values() if is_by_time(r)]
     bootstraps = (
-        f" {listed(by_time)}, split by time, can be split in one way only: the numbers are those of its test rows, and "
-        f"“±” comes from {n - 1} bootstraps of them."
+        f" Data in the order of time ({listed(by_time)}) can be split in one way only: the numbers are those of their "
+        f"test rows, and “±” comes from {n - 1} bootstraps of whole hours, days or stretches of a year. There the "
+        "default runs twice, with random folds and with folds of time."
         if by_time
         else ""
     )
@@ -90,17 +91,19 @@ def _table(name: str, repetitions: Repetitions) -> str:
     header = ["method", *(text for text, _ in _COLUMNS.values()), "field error"]
     header += ["paper: MVCE", "paper: AUC"] if paper else []
     rows = []
-    for method, title in TITLES.items():
+    for method in methods_of(repetitions):
         cells = [score(repetitions, method, metric).text(digits) for metric, (_, digits) in _COLUMNS.items()]
         cells.append(score(repetitions, method, "field_error").text(4))
         if paper:
             cells += [f"{paper[method][0]:.5f}", f"{paper[method][1]:.5f}"] if method in paper else ["–", "–"]
-        rows.append([title, *cells])
+        rows.append([TITLES[method], *cells])
     return table(header, rows)
 
 
 def _words(repetitions: Repetitions) -> str:
-    means = {m: {k: score(repetitions, m, k).mean for k in ("mvce", "auc", "log_loss")} for m in TITLES}
+    means = {
+        m: {k: score(repetitions, m, k).mean for k in ("mvce", "auc", "log_loss")} for m in methods_of(repetitions)
+    }
     lowest = min(means, key=lambda m: means[m]["mvce"])
     highest = max(means, key=lambda m: means[m]["auc"])
     best_log_loss = min(means, key=lambda m: means[m]["log_loss"])
@@ -136,22 +139,20 @@ def _holds(difference: Spread, sign: float) -> str:
 
 
 def _verdict(datasets: dict[str, Repetitions]) -> str:
-    def count(method: str, metric: str, sign: float) -> int:
-        return sum(
+    def count(method: str, metric: str, sign: float) -> str:
+        having = [r for r in datasets.values() if method in methods_of(r)]
+        best = sum(
             all(sign * score(r, method, metric).mean <= sign * score(r, m, metric).mean for m in ("base", *COMPETITORS))
-            for r in datasets.values()
+            for r in having
         )
+        return f"{best} of {len(having)}"
 
-    n = len(datasets)
     rows = [
         [
             TITLES[m],
-            *(
-                f"{count(m, k, s)} of {n}"
-                for k, s in (("mvce", 1.0), ("auc", -1.0), ("log_loss", 1.0), ("field_error", 1.0))
-            ),
+            *(count(m, k, s) for k, s in (("mvce", 1.0), ("auc", -1.0), ("log_loss", 1.0), ("field_error", 1.0))),
         ]
-        for m in (MBCT, ONE_TREE, DEFAULT)
+        for m in (MBCT, ONE_TREE, DEFAULT, IN_TIME)
     ]
     return (
         "### All data sets together\n\nNumber of data sets on which each variant of MBCT is at least as good, in the "
@@ -165,9 +166,11 @@ def _verdict(datasets: dict[str, Repetitions]) -> str:
 def _optimism(datasets: dict[str, Repetitions], out: Path) -> str:
     """What each variant gains on the rows it learnt from, and what is left of it on others."""
     rows = []
-    kept = {MBCT: 0, DEFAULT: 0}
+    kept = {MBCT: 0, DEFAULT: 0, IN_TIME: 0}
+    n_in_time = 0
     for repetitions in datasets.values():
-        for method in kept:
+        n_in_time += IN_TIME in methods_of(repetitions)
+        for method in (m for m in kept if m in methods_of(repetitions)):
             learnt, _ = gain(repetitions, method, "base", "training_log_loss")
             held_out, _ = gain(repetitions, method, "base", "log_loss")
             kept[method] += held_out.mean < 0.0
@@ -181,7 +184,7 @@ def _optimism(datasets: dict[str, Repetitions], out: Path) -> str:
         "rows; the default ranks splits on rows that did not fit them and shrinks its steps. Change of log loss "
         f"against the base predictor, on the rows that the calibrator learnt from and on the test rows:\n\n{text}\n\n"
         f"On the test rows log loss falls with the preset as printed on {kept[MBCT]} of {n} data sets, with the "
-        f"default on {kept[DEFAULT]} of {n}."
+        f"default on {kept[DEFAULT]} of {n}, with its folds of time on {kept[IN_TIME]} of {n_in_time}."
     )
 
 

@@ -11,7 +11,7 @@ from reproduction.offline.case import ALPHA, SCORE, Case
 
 MAX_DEPTH, MAX_TREES, SCORE_BUCKETS = 5, 8, 100
 """Section 5.1 and appendix A.1; the buckets of the prediction have equal width."""
-BASE, MBCT, ONE_TREE, DEFAULT = "base", "mbct", "mbct-one-tree", "mbct-default"
+BASE, MBCT, ONE_TREE, DEFAULT, IN_TIME = "base", "mbct", "mbct-one-tree", "mbct-default", "mbct-default-time"
 TITLES = {
     BASE: "Original predictions",
     "platt": "Platt scaling",
@@ -22,7 +22,9 @@ TITLES = {
     MBCT: "MBCT as printed",
     ONE_TREE: "MBCT as printed, one tree",
     DEFAULT: "MBCT, our default",
+    IN_TIME: "MBCT, our default, folds of time",
 }
+"""The last one where rows are in the order of time."""
 LOSSES = {"mvce": MBCT, "ece": "mbct-ece", "ece_sweep": "mbct-ece-sweep"}
 """The training losses of the ablation and the model each gives."""
 COMPETITORS: dict[str, dict[str, float]] = {
@@ -45,8 +47,16 @@ class Calibrator(Protocol):
         """Calibrated probabilities of rows."""
 
 
-def calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
-    """Every method by name, unfitted."""
+def fitted(case: Case, seed: int) -> dict[str, Calibrator]:
+    """Every method by name, fitted."""
+    found = {name: make().fit(case.train, case.train_label) for name, make in _calibrators(case, seed).items()}
+    if case.train_block is not None:
+        model = MBCTCalibrator(SCORE, categorical=_categorical(case), random_state=seed)
+        found[IN_TIME] = model.fit(case.train, case.train_label, time=case.train_block)
+    return found
+
+
+def _calibrators(case: Case, seed: int) -> dict[str, Callable[[], Calibrator]]:
     named: dict[str, Callable[[], Calibrator]] = {BASE: lambda: make("identity", score_column=SCORE)}
     named |= {name: partial(make, name, score_column=SCORE, **given) for name, given in COMPETITORS.items()}
     named |= {model: partial(printed_mbct, case, loss) for loss, model in LOSSES.items()}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reproduction.datasets import LOADERS
+from reproduction.offline.methods import TITLES
 from reproduction.parts import Finished
 from reproduction.spread import Spread, bootstrap_spread, resplit_spread
 
@@ -18,6 +19,11 @@ def by_dataset(finished: dict[str, Finished]) -> dict[str, Repetitions]:
         if cases:
             found[name] = [p.result for p in sorted(cases, key=lambda part: int(part.parameters["repetition"]))]
     return found
+
+
+def methods_of(repetitions: Repetitions) -> list[str]:
+    """Methods that ran on a data set, in the order of the table."""
+    return [method for method in TITLES if method in repetitions[0]["methods"]]
 
 
 def is_by_time(repetitions: Repetitions) -> bool:

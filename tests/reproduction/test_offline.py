@@ -1,5 +1,7 @@
 """The main table's ingredients."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ from mbct.stats.theorem import min_bin_size
 from reproduction.datasets.dataset import Dataset
 from reproduction.offline.case import SCORE, make_case
 from reproduction.offline.inequality import bin_size
-from reproduction.offline.methods import MAX_DEPTH, MAX_TREES, SCORE_BUCKETS, printed_mbct
+from reproduction.offline.methods import IN_TIME, MAX_DEPTH, MAX_TREES, SCORE_BUCKETS, fitted, printed_mbct
 from reproduction.offline.results import gain, over_repetitions
 from reproduction.offline.subgroups import leaves
 
@@ -30,13 +32,37 @@ def test_the_inequality_is_solved_as_the_package_solves_it(rate, n):
 
 def test_a_split_by_time_is_bootstrapped_after_the_first_repetition():
     data = dataset("time")
-    first, second, third = (make_case(data, 0, r) for r in range(3))
-    assert first.test.equals(data.frame[2100:].select("a", "b", pl.col("p").alias(SCORE)))
-    assert first.train.equals(second.train)
-    assert len(second.test) == len(first.test)
-    assert not second.test.equals(first.test)
-    assert not second.test.equals(third.test)
-    assert set(second.test[SCORE]) < set(first.test[SCORE])
+    case = make_case(data, 0)
+    assert case.test.equals(data.frame[2100:].select("a", "b", pl.col("p").alias(SCORE)))
+    first, second, third = (case.resampled(0, r) for r in range(3))
+    assert first.tolist() == list(range(900))
+    assert len(second) == 900
+    assert set(second) < set(first)
+    assert set(second) != set(third)
+    assert case.with_test_rows(second).test.equals(case.test[second])
+    assert make_case(dataset("random"), 0).resampled(0, 1).tolist() == list(range(900))
+
+
+def test_whole_blocks_of_time_are_drawn():
+    data = dataset("time")
+    day = np.arange(3000) // 100
+    case = make_case(replace(data, frame=data.frame.with_columns(pl.Series("day", day)), block="day"), 0)
+    assert case.train_block.tolist() == day[600:2100].tolist()
+    rows = case.resampled(0, 1)
+    days, counts = np.unique(case.test_block[rows], return_counts=True)
+    assert set(counts % 100) == {0}
+    assert 1 < len(days) < 9
+    assert sum(counts) == 900
+
+
+def test_folds_of_time_are_one_more_method_where_rows_have_a_time():
+    data = dataset("time", 1000)
+    without = make_case(data, 0)
+    case = make_case(replace(data, frame=data.frame.with_columns(day=pl.int_range(pl.len()) // 50), block="day"), 0)
+    assert IN_TIME not in fitted(without, 0)
+    model = fitted(case, 0)[IN_TIME]
+    assert len(model.held_out_gain_by_fold_) == 5
+    assert model.get_params() == fitted(case, 0)["mbct-default"].get_params()
 
 
 def repetitions(order: str, values: list[float]):
@@ -58,7 +84,7 @@ def test_intervals_follow_the_way_repetitions_were_made():
 
 
 def test_the_printed_preset_has_the_papers_settings():
-    case = make_case(dataset("random"), 0, 0)
+    case = make_case(dataset("random"), 0)
     model = printed_mbct(case, "mvce").fit(case.train, case.train_label)
     assert model.get_params()["max_depth"] == MAX_DEPTH == 5
     assert 0 < len(model.model_.trees) <= MAX_TREES == 8
@@ -66,7 +92,7 @@ def test_the_printed_preset_has_the_papers_settings():
 
 
 def test_the_leaves_of_the_first_tree_hold_rows_of_one_multiplier():
-    case = make_case(dataset("random"), 0, 0)
+    case = make_case(dataset("random"), 0)
     model = printed_mbct(case, "mvce", max_trees=1).fit(case.train, case.train_label)
     leaf = leaves(model, case.test)
     factor = model.calibrate(case.test) / case.test[SCORE].to_numpy()
