@@ -7,6 +7,7 @@ from pathlib import Path
 from mbct.errors import DataError
 from reproduction.markdown import listed
 from reproduction.parts import read, versions, write
+from reproduction.provenance import commit
 from reproduction.registry import EXPERIMENTS, Experiment
 from reproduction.settings import Settings
 
@@ -39,11 +40,12 @@ class Record:
     absent: list[str]
     versions: dict[str, str]
     parts: dict[str, list[str]]
+    commit: str
 
 
 def record(settings: Settings, absent: list[str], parts: dict[str, list[str]]) -> Record:
     """The record of a run of today's code."""
-    return Record(settings.quick, settings.seed, settings.repetitions, absent, versions(), parts)
+    return Record(settings.quick, settings.seed, settings.repetitions, absent, versions(), parts, commit())
 
 
 def write_page(found: Record, out: Path) -> Path:
@@ -93,4 +95,5 @@ def _text(found: Record, sections: list[str]) -> str:
         "Calibration”, WWW ’22. “MBCT as printed” is the preset `paper`; “our default” is the package's.",
         _DATA + left_out,
     ]
-    return "\n\n".join([*introduction, *sections]) + "\n"
+    made_with = f"Made with MBCT {found.versions['mbct']}, commit {found.commit}."
+    return "\n\n".join([*introduction, *sections, made_with]) + "\n"

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import subprocess
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,20 @@ _HERE = "reproduction."
 """Modules below it are followed; the package itself only hands over what is called by name."""
 _SHOWING = frozenset({"cli", "report", "plots", "serving"})
 """Folders of the package that no measurement imports: they only show results or answer requests."""
+
+
+def commit() -> str:
+    """The commit of this clone, with ``+`` where code differs from it; "unknown" outside a clone."""
+    try:
+        head = _git("rev-parse", "--short=10", "HEAD")
+        return f"{head}+" if _git("status", "--porcelain", "--", "src", "reproduction") else head
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=_EXPERIMENTS.parent).stdout.strip()
 
 
 def code_digest(module: str) -> str:
