@@ -1,9 +1,20 @@
-"""Public names that are imported on first use, so that importing a package costs nothing that is not needed."""
+"""Imports on first use: of public names, so that importing a package is cheap, and of optional dependencies."""
 
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+
+from mbct.errors import MissingDependencyError
+
+
+def optional(remedy: str, *modules: str) -> Any:
+    """The first of the ``modules``, all of which must be installed; else an error that says how to get them."""
+    try:
+        first, *_ = [import_module(module) for module in modules]
+    except ImportError as error:
+        raise MissingDependencyError(remedy) from error
+    return first
 
 
 def lazy_names(

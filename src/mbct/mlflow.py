@@ -14,9 +14,9 @@ import numpy as np
 from mbct import __version__
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.persistence import load_model as read_model
-from mbct.errors import MissingDependencyError
 from mbct.evaluation.diagnostics.calibrated_rows import calibrated_rows
 from mbct.evaluation.metrics.evaluation import METRICS, evaluate
+from mbct.lazy import optional
 from mbct.report import write_report
 from mbct.validation import FloatArray
 
@@ -126,8 +126,4 @@ def _log_quality(mlflow: Any, calibrator: Calibrator, X: Any, y: Any, folder: Pa
 
 def _mlflow() -> Any:
     """The library, or one clear error."""
-    try:
-        import mlflow.pyfunc
-    except ImportError as error:
-        raise MissingDependencyError("mbct.mlflow needs MLflow: pip install 'mbct[mlflow]'") from error
-    return mlflow
+    return optional("mbct.mlflow needs MLflow: pip install 'mbct[mlflow]'", "mlflow", "mlflow.pyfunc")

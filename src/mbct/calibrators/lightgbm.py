@@ -10,7 +10,8 @@ from mbct.calibrators.base import Calibrator
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import TrainingData
 from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.errors import MissingDependencyError, ParameterError
+from mbct.errors import ParameterError
+from mbct.lazy import optional
 from mbct.model.bins import CategoryBins
 from mbct.model.boosted_trees import read_boosted, trees_of_text
 from mbct.model.encoding import category_key
@@ -219,8 +220,4 @@ def _rows_counted(rows: JoinedRows) -> float:
 
 
 def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError as error:
-        raise MissingDependencyError("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'") from error
-    return lightgbm
+    return optional("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'", "lightgbm")

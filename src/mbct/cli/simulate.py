@@ -5,7 +5,7 @@ import click
 from mbct.cli.options import output_option, seed_option
 from mbct.cli.shell import command, note
 from mbct.cli.sinks import FORMATS, STANDARD_OUTPUT, write_tables
-from mbct.errors import MissingDependencyError
+from mbct.lazy import optional
 
 EXAMPLES = (
     "mbct simulate -o clicks.parquet",
@@ -30,10 +30,7 @@ def simulate(kind: str, rows: int, seed: int, truth: bool, output: str, form: st
     """
     from mbct.simulation import simulate as draw
 
-    try:
-        import pyarrow as pa
-    except ImportError as error:
-        raise MissingDependencyError("writing data needs pyarrow: pip install 'mbct[cli]'") from error
+    pa = optional("writing data needs pyarrow: pip install 'mbct[cli]'", "pyarrow")
     simulation = draw(kind, rows, seed=seed)
     columns = {**simulation.columns, **({"truth": simulation.truth} if truth else {})}
     write_tables([pa.table(columns)], output, form)

@@ -16,7 +16,7 @@ from mbct.errors import DataError
 
 @dataclass(frozen=True)
 class LazySource:
-    """Rows that an engine reads where they lie."""
+    """Rows that an engine reads in place."""
 
     engine: Engine
     frame: Frame
@@ -59,7 +59,7 @@ def is_lazy(data: Any) -> bool:
 
 
 def open_source(data: Any, *, memory_limit: str | None = None, threads: int | None = None) -> Source:
-    """Open anything that holds rows: where they lie, or in memory.
+    """Open anything that holds rows: in place, or in memory.
 
     Parameters
     ----------

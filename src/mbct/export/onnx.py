@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.data.columns import as_floats, factorize, read_columns
-from mbct.errors import MissingDependencyError, ParameterError
+from mbct.errors import ParameterError
+from mbct.lazy import optional
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.class_model import ClassModel
 from mbct.model.conditions import used_features
@@ -136,10 +137,7 @@ def to_onnx(model: CalibrationEnsemble, missing_text: str = "", output: str = "c
 
 def graph_of_columns(bins: FeatureBins, missing_text: str, output: str) -> tuple[Graph, list[str]]:
     """A graph with an input for each column, and their names."""
-    try:
-        import onnx  # noqa: F401 - only to see whether it is there
-    except ImportError as error:
-        raise MissingDependencyError("ONNX export needs the package onnx: pip install 'mbct[onnx]'") from error
+    optional("ONNX export needs the package onnx: pip install 'mbct[onnx]'", "onnx")
     _refuse_ambiguous(bins, missing_text, output)
     graph = Graph()
     return graph, [graph.input(each.name, text=isinstance(each, CategoryBins)) for each in bins]

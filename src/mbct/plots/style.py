@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mbct.errors import MissingDependencyError
 from mbct.evaluation.diagnostics.subgroups import ratio_ticks
+from mbct.lazy import optional
 
 BEFORE = "#D55E00"
 AFTER = "#0072B2"
@@ -15,11 +15,7 @@ MARKERS = ("o", "D", "s", "^", "v", "P", "X")
 
 def pyplot() -> Any:
     """``matplotlib.pyplot``, or one clear error."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingDependencyError("plots need matplotlib: pip install 'mbct[plots]'") from error
-    return plt
+    return optional("plots need matplotlib: pip install 'mbct[plots]'", "matplotlib.pyplot")
 
 
 def axes_for(ax: Any, width: float, height: float) -> Any:

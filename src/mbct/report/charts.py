@@ -5,13 +5,12 @@ Colours are the page's CSS variables: the same picture turns dark or light, or p
 
 import json
 import math
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from mbct.errors import MissingDependencyError
 from mbct.evaluation.diagnostics.subgroups import ratio_ticks
+from mbct.lazy import optional
 from mbct.report.page import text
 
 BEFORE, AFTER = "var(--before)", "var(--after)"
@@ -22,13 +21,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 def altair() -> Any:
     """The library, or one clear error."""
-    try:
-        import altair as alt
-
-        import_module("vl_convert")  # its absence would show only when the page is written
-    except ImportError as error:
-        raise MissingDependencyError("a report needs altair and vl-convert: pip install 'mbct[report]'") from error
-    return alt
+    # The absence of vl_convert would show only when the page is written.
+    return optional("a report needs altair and vl-convert: pip install 'mbct[report]'", "altair", "vl_convert")
 
 
 def library() -> str:

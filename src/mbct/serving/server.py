@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mbct.errors import MissingDependencyError, ModelFileError, ParameterError, StorageError
+from mbct.errors import ModelFileError, ParameterError, StorageError
+from mbct.lazy import optional
 from mbct.serving.options import FeedbackOptions, Limits, ServiceOptions
 from mbct.text import escape_control
 
@@ -152,9 +153,4 @@ def _set_up_logging() -> None:
 
 
 def _uvicorn() -> Any:
-    try:
-        import msgspec  # noqa: F401 - only to see whether it is there
-        import uvicorn
-    except ImportError as error:
-        raise MissingDependencyError("the service needs uvicorn and msgspec: pip install 'mbct[serve]'") from error
-    return uvicorn
+    return optional("the service needs uvicorn and msgspec: pip install 'mbct[serve]'", "uvicorn", "msgspec")

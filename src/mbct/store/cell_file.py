@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import MissingDependencyError, ModelFileError
+from mbct.errors import ModelFileError
+from mbct.lazy import optional
 from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
 from mbct.stats.sums import Sums
@@ -163,9 +164,5 @@ def bins_from_json(content: bytes, name: str) -> FeatureBins:
 
 
 def _import_pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingDependencyError("a store of cells needs pyarrow: pip install 'mbct[store]'") from error
-    return pa, pq
+    pa = optional("a store of cells needs pyarrow: pip install 'mbct[store]'", "pyarrow", "pyarrow.parquet")
+    return pa, pa.parquet

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from mbct.errors import MissingDependencyError, ParameterError, StorageError
+from mbct.errors import ParameterError, StorageError
+from mbct.lazy import optional
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.store.model_registry import ModelVersion
 from mbct.store.redis_rules import layout_keys, write_rules
@@ -216,11 +217,7 @@ class ChangeListener:
 
 
 def _redis() -> Any:
-    try:
-        import redis
-    except ImportError as error:
-        raise MissingDependencyError("a registry in Redis needs redis: pip install 'mbct[redis]'") from error
-    return redis
+    return optional("a registry in Redis needs redis: pip install 'mbct[redis]'", "redis")
 
 
 def _without_password(url: str) -> str:

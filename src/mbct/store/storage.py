@@ -11,8 +11,9 @@ import uuid
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mbct.errors import MissingDependencyError, StorageError
+from mbct.errors import StorageError
 from mbct.files import sync_folder, write_atomically
+from mbct.lazy import optional
 
 
 def open_storage(url: str | os.PathLike[str]) -> "Storage":
@@ -88,10 +89,7 @@ class RemoteStorage:
     """A folder in an object store or on another file system; one upload is one atomic write there."""
 
     def __init__(self, url: str):
-        try:
-            import fsspec
-        except ImportError as error:
-            raise MissingDependencyError(f"{url} needs fsspec: pip install 'mbct[store]'") from error
+        fsspec = optional(f"{url} needs fsspec: pip install 'mbct[store]'", "fsspec")
         self.url = url
         try:
             self.files: Any

@@ -2,12 +2,12 @@
 
 import tempfile
 import uuid
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from mbct.errors import DataError, MissingDependencyError, ParameterError, StorageError
+from mbct.errors import DataError, ParameterError, StorageError
+from mbct.lazy import optional
 
 DATABASE = "duckdb://"
 """How the path of a database begins: ``duckdb:///file.db?table=name``."""
@@ -25,13 +25,7 @@ _MAGIC = {b"PAR1": ".parquet", b"\x1f\x8b": ".csv.gz"}
 
 def import_duckdb() -> Any:
     """The duckdb package, with pyarrow, which carries its results."""
-    try:
-        import duckdb
-
-        import_module("pyarrow")  # its absence would show only at the first result
-    except ImportError as error:
-        raise MissingDependencyError("reading files where they lie needs DuckDB: pip install 'mbct[cli]'") from error
-    return duckdb
+    return optional("reading files in place needs DuckDB: pip install 'mbct[cli]'", "duckdb", "pyarrow")
 
 
 def connect(path: str | None = None, *, memory_limit: str | None = None, threads: int | None = None) -> Any:

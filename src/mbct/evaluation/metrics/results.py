@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mbct.errors import DataError, MissingDependencyError
+from mbct.errors import DataError
+from mbct.lazy import optional
 from mbct.notebook import html_table
 from mbct.stats.expected_error import in_sigmas
 from mbct.text import table_lines
@@ -44,11 +45,7 @@ class Table:
 
     def to_pandas(self) -> Any:
         """A pandas data frame."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependencyError("a data frame needs pandas: pip install pandas") from error
-        return pd.DataFrame(dict(self.columns))
+        return optional("a data frame needs pandas: pip install pandas", "pandas").DataFrame(dict(self.columns))
 
     def _repr_html_(self) -> str:
         return html_table("", self.names, self.texts())
