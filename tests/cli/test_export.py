@@ -13,6 +13,12 @@ from mbct.export import TARGETS
 from terminal import mbct, mbct_on_terminal
 
 
+def test_an_expression_in_a_file_says_how_it_is_used(folder: Path):
+    written = mbct("export", "paper.json", "--to", "sql", "-o", "expression.sql", cwd=folder).err
+    assert "SELECT *, (…) AS calibrated FROM t; --form select" in written
+    assert "SELECT" not in mbct("export", "paper.json", "--to", "sql", "--form", "select", "-o", "s.sql", cwd=folder).err
+
+
 def test_sql_gives_what_predict_gives(folder: Path):
     expression = mbct("export", "paper.json", "--to", "sql", "--dialect", "duckdb", cwd=folder).out
     rows = parquet.read_table(folder / "clicks.parquet")

@@ -85,7 +85,7 @@ ROW = '{"score": 0.5, "number 0": 1, "text_1": "a", "whole_2": 1, "flag_3": true
         (b"\xff\xfe", 400, "cannot be read"),
         (b'{"x":' + b"[" * 100_000, 400, "recursion"),
         (b"[]", 422, "Expected `object`, got `array`"),
-        (b"{}", 422, "either `rows` or `columns`"),
+        (b"{}", 422, "either `rows`, such as"),
         (b'{"rows": []}', 422, "length >= 1"),
         (b'{"rows": [{}]}', 422, "missing required field `score` - at `$.rows[0]`"),
         (ROW.replace('"number 0": 1,', "").join(['{"rows": [', "]}"]).encode(), 422, "required field `number 0`"),

@@ -69,6 +69,8 @@ def export(model: str, to: str, dialect: str | None, form: str | None, settings:
     content = exported.encode() if isinstance(exported, str) else exported
     if output != STANDARD_OUTPUT:
         write_output(output, content, f" ({len(content):,} bytes)")
+        if to == "sql" and form in (None, "expression"):
+            note("it is an expression: SELECT *, (…) AS calibrated FROM t; --form select writes the whole statement")
         return
     if isinstance(exported, bytes) and sys.stdout.isatty():
         raise ParameterError(f"{to} is no text for a terminal: name a file with -o")

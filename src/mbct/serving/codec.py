@@ -123,7 +123,7 @@ def unprocessable(detail: str) -> Problem:
 def _from_request(request: Any, limits: Limits, content_type: bytes) -> ScoreBody:
     rows, columns, ids = request.rows, request.columns, request.ids
     if (rows is msgspec.UNSET) == (columns is msgspec.UNSET):
-        raise unprocessable("send either `rows` or `columns`")
+        raise unprocessable('send either `rows`, such as {"rows": [{"column": value}]}, or `columns`')
     if rows is msgspec.UNSET:
         given = [getattr(columns, field) for field in columns.__struct_fields__]
         _check_size(len(given[0]), ids, limits)
