@@ -11,6 +11,7 @@ compression: Buciluă, Caruana and Niculescu-Mizil, 2006).
 
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -182,17 +183,29 @@ class _Student:
         """Add a tree over any features, or where tables are asked for the one that leaves least of the divergence.
 
         One has the features that gain most together, the other those that a tree over all of them splits by first:
-        a table of all combinations sees little of what many features do together.
+        a table of all combinations sees little of what many features do together. Both grow side by side.
         """
         if self.tables is None:
             self._put(len(self.trees), self._tree(self.options.growth))
             return
+        tables = self.tables
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(lambda: self._evaluated(tables.next_table(self.log_odds)))
+            chosen = self._first_features()
+            others = [self._evaluated(tables.classed(chosen))] if chosen else []
+            found = [waiting.result(), *others]
+        self._put(len(self.trees), min(found, key=lambda each: each[0])[1])
+
+    def _first_features(self) -> tuple[int, ...]:
+        """Features that a tree over all of them splits by first."""
         first = self._tree(self.options.growth._replace(max_leaves=_LEAVES_TO_CHOOSE)).feature
-        chosen = tuple(dict.fromkeys(first[first >= 0].tolist()))[:_FIRST_FEATURES]
-        found = [self._table(self.tables.next_table(self.log_odds))]
-        if chosen:
-            found.append(self._table(self.tables.classed(tuple(sorted(chosen)))))
-        self._put(len(self.trees), min(found, key=self._divergence_after))
+        return tuple(sorted(tuple(dict.fromkeys(first[first >= 0].tolist()))[:_FIRST_FEATURES]))
+
+    def _evaluated(self, classed: ClassedRows) -> tuple[float, CalibrationTree]:
+        """A table, and the divergence that it would leave."""
+        tree = classed.expanded(self._grown(classed.rows, classed.rows.usable, self.options.table_growth))
+        node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
+        return _divergence(self.rows, self.train_rows, self.log_odds + tree.leaf_value[node]), tree
 
     def _put(self, number: int, tree: CalibrationTree) -> None:
         """Set one tree, or the next one, and move the rows by it."""
@@ -241,15 +254,8 @@ class _Student:
         """KL(ensemble ‖ trees) over the rows that trees are grown on."""
         return _divergence(self.rows, self.train_rows, self.log_odds)
 
-    def _divergence_after(self, tree: CalibrationTree) -> float:
-        node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
-        return _divergence(self.rows, self.train_rows, self.log_odds + tree.leaf_value[node])
-
     def _tree(self, options: TreeOptions) -> CalibrationTree:
         return self._grown(self.rows, self.rows.usable, options)
-
-    def _table(self, classed: ClassedRows) -> CalibrationTree:
-        return classed.expanded(self._grown(classed.rows, classed.rows.usable, self.options.table_growth))
 
     def _grown(self, rows: BinnedRows, features: npt.NDArray[np.int64], options: TreeOptions) -> CalibrationTree:
         gradient = np.zeros((len(self.log_odds), 4), dtype=np.float32)
