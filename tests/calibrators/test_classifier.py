@@ -16,7 +16,7 @@ from sklearn.model_selection import (
     StratifiedGroupKFold,
     StratifiedKFold,
     TimeSeriesSplit,
-    cross_val_score,
+    cross_validate,
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -278,12 +278,27 @@ def test_groups_reach_a_calibrator_that_takes_them():
 
 def test_groups_are_routed():
     X, y, person = people(n_each=10)
+    folds = GroupKFold(3)
     with sklearn.config_context(enable_metadata_routing=True):
-        classifier = CalibratedClassifier(LogisticRegression(), "platt", cv=GroupKFold(3)).set_fit_request(groups=True)
-        scores = cross_val_score(
-            classifier, X, y, cv=GroupKFold(3), scoring="neg_log_loss", params={"groups": person}, error_score="raise"
+        classifier = CalibratedClassifier(LogisticRegression(), Recording(), cv=GroupKFold(3))
+        found = cross_validate(
+            classifier.set_fit_request(groups=True),
+            *(X, y),
+            cv=folds,
+            params={"groups": person},
+            error_score="raise",
+            return_estimator=True,
         )
-    assert np.all(np.isfinite(scores))
+    for fitted, (train, _) in zip(found["estimator"], folds.split(X, y, person), strict=True):
+        np.testing.assert_array_equal(fitted.calibrators_[0].seen_, person[train])
+
+
+def test_unequal_and_too_few_groups_are_named():
+    X, y, person = people(n_each=10)
+    with pytest.raises(DataError, match="groups has 599 rows where 600 were expected"):
+        CalibratedClassifier(LogisticRegression(), "platt").fit(X, y, groups=person[1:])
+    with pytest.raises(DataError, match="3 blocks of rows cannot fill 5 folds: take cv=3 or less"):
+        CalibratedClassifier(LogisticRegression(), "platt").fit(X, y, groups=person // 20)
 
 
 def test_a_splitter_by_groups_without_groups_says_so():

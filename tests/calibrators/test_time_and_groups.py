@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from mbct import MBCTCalibrator
@@ -111,11 +112,21 @@ def test_cells_with_blocks_train_by_days():
 
 def test_groups_are_routed_by_scikit_learn():
     frame, day = days(10, bias=1.0, n_days=20)
+    X, y = frame[["p", "hour", "segment"]], frame["y"]
+    calibrator, folds = MBCTCalibrator("p", max_trees=20), GroupKFold(3)
     with sklearn.config_context(enable_metadata_routing=True):
-        calibrator = MBCTCalibrator("p", max_trees=20).set_fit_request(groups=True)
-        X = frame[["p", "hour", "segment"]]
-        found = cross_validate(calibrator, X, frame["y"], cv=GroupKFold(3), params={"groups": day}, error_score="raise")
-    assert len(found["test_score"]) == 3
+        found = cross_validate(
+            clone(calibrator).set_fit_request(groups=True),
+            *(X, y),
+            cv=folds,
+            params={"groups": day},
+            error_score="raise",
+            return_estimator=True,
+        )
+    for fitted, (train, _) in zip(found["estimator"], folds.split(X, y, day), strict=True):
+        by_group = clone(calibrator).fit(X.iloc[train], y.iloc[train], groups=day[train])
+        by_row = clone(calibrator).fit(X.iloc[train], y.iloc[train])
+        assert model_bytes(fitted) == model_bytes(by_group) != model_bytes(by_row)
 
 
 def test_a_gap_and_a_half_life_change_the_model():

@@ -35,3 +35,13 @@ def test_groups_are_held_out_whole(folder: Path):
     expected = rank_features(table, "click", score_column="pctr", groups="site")
     assert [c["column"] for c in document["columns"]] == [a.column for a in expected.columns]
     assert "site" not in document["features"]
+
+
+def test_columns_that_identify_the_time_are_left_out_unless_they_are_named(folder: Path):
+    query = "SELECT *, row_number() OVER () // 100 AS day, row_number() OVER () // 1000 AS month FROM data"
+    arguments = ["advise", "clicks.parquet", "--sql", query, "--time", "day"]
+    done = mbct(*arguments, cwd=folder)
+    assert done.out.rstrip().endswith("not evaluated, because their values identify the time: month")
+    document = json.loads(mbct(*arguments, "--features", "month,site", "--json", cwd=folder).out)
+    assert sorted(c["column"] for c in document["columns"]) == ["month", "site"]
+    assert document["identify_time"] == []

@@ -76,10 +76,10 @@ def test_compare_names_the_method_to_take(animals):
     folder, _ = animals
     command = ("compare", "animals.parquet", "--label", "animal", "--score", "p_*", "--methods", "matrix-scaling")
     document = json.loads(mbct(*command, "--time", "none", "--folds", "3", "--json", cwd=folder).out)
-    assert document["recommendation"] == "matrix-scaling"
-    assert document["method"] == ["matrix-scaling", "identity"]
+    assert document["best"] == "matrix-scaling"
+    assert [method["name"] for method in document["methods"]] == ["matrix-scaling", "identity"]
     shown = mbct(*command, "--time", "none", "--folds", "3", cwd=folder)
-    assert "take matrix-scaling" in shown.out
+    assert "Take matrix-scaling: it lowers the held-out log loss" in shown.out
 
 
 def test_trees_of_many_classes_by_days(animals, tmp_path: Path):

@@ -4,15 +4,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, KFold, TimeSeriesSplit
 
-from mbct import compare
-from mbct.calibrators import Calibrator, PlattCalibrator, SegmentCalibrator, available, make
+from mbct import MBCTCalibrator, compare
+from mbct.calibrators import Calibrator, MulticlassCalibrator, PlattCalibrator, SegmentCalibrator, available, make
 from mbct.calibrators.folds import cross_validation_folds, row_keys
 from mbct.data.columns import read_columns
-from mbct.errors import DataError, ParameterError
+from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.evaluation.compare import default_methods
 from mbct.metrics import auc, brier, ece, log_loss, mvce
+from mbct.training.evidence import standard_error_of_blocks
 
 FAST = ["platt", "temperature", "isotonic"]
 
@@ -200,6 +201,21 @@ def test_standard_errors_of_blocks_are_those_of_repeated_samples():
     assert np.mean(by_block) > 1.4 * np.mean(by_row)
 
 
+def test_standard_errors_of_time_allow_for_neighbouring_days():
+    frame, y = shaken_days()
+    day = frame["day"].to_numpy()
+    p = frame["p"].to_numpy()
+    log_loss_of = {q: -np.log(np.where(y == 1, q * p, 1.0 - q * p)) for q in (1.0, 0.7)}
+    difference = log_loss_of[0.7] - log_loss_of[1.0]
+    found = {}
+    for kind in ("time", "groups"):
+        moved = compare(frame[["p"]], y, methods={"moved": FixedMap(0.7)}, **{kind: day})["moved"]
+        found[kind] = moved.log_loss_standard_error
+        expected = standard_error_of_blocks(difference, np.ones(len(y)), day.astype(np.int32), in_order=kind == "time")
+        assert found[kind] == pytest.approx(expected, rel=1e-9)
+    assert found["time"] != found["groups"]
+
+
 class FixedMap(Calibrator):
     """Multiplies every score; learns nothing."""
 
@@ -232,6 +248,112 @@ def test_splitters_and_lists_of_splits_are_taken():
     assert later.n_rows == 450
     groups = np.arange(600) // 20
     assert compare(frame, y, score_column="p", methods=FAST, cv=GroupKFold(3), groups=groups).blocks == "groups"
+
+
+def drifting_days(n_days=40, n_each=100, seed=0):
+    """A bias of one segment that changes with time, and a shock by day; ``shop`` is a group within days."""
+    rng = np.random.default_rng(seed)
+    frame, _ = shaken_days(n_days, n_each, seed)
+    day = frame["day"].to_numpy()
+    frame["segment"] = rng.choice(["a", "b"], len(day))
+    frame["shop"] = rng.integers(0, 30, len(day))
+    z = np.log(frame["p"] / (1 - frame["p"])) + rng.normal(0.0, 0.3, n_days)[day]
+    z += np.where(frame["segment"] == "a", 0.5 + 1.5 * day / n_days, -0.8)
+    return frame, (rng.uniform(size=len(day)) < 1.0 / (1.0 + np.exp(-z))).astype(int)
+
+
+LAST_STRETCH = [(np.arange(3000), np.arange(3000, 4000))]
+
+
+def own_loss(calibrator, frame, y, **blocks):
+    """Held-out log loss of a calibrator that is fitted without ``compare``."""
+    (train, held_out), *_ = LAST_STRETCH
+    fitted = calibrator.set_params(score_column="p", **blocks).fit(frame.iloc[train], y[train])
+    return log_loss(y[held_out], fitted.calibrate(frame.iloc[held_out]))
+
+
+def small(**parameters):
+    return MBCTCalibrator(max_trees=20, n_folds=3, features=["segment"], **parameters)
+
+
+def test_a_calibrator_keeps_its_own_gap_half_life_and_block():
+    frame, y = drifting_days()
+    settings = {"plain": {}, "half life": {"half_life": 1.0}, "gap": {"gap": 8}, "weeks": {"block": "week"}}
+    methods = {name: small(**own) for name, own in settings.items()}
+    found = compare(frame, y, score_column="p", methods=methods, time="date", cv=LAST_STRETCH)
+    for name, own in settings.items():
+        assert found[name].log_loss == pytest.approx(own_loss(small(**own), frame, y, time="date"), abs=1e-12), name
+    assert len({found[name].log_loss for name in settings}) == 4
+    with pytest.raises(ParameterError, match="gap and half_life are measured in blocks of time"):
+        compare(frame.drop(columns="date"), y, score_column="p", methods={"x": small(half_life=1.0)}, cv=LAST_STRETCH)
+
+
+def test_a_calibrator_that_names_time_or_groups_is_fitted_by_these():
+    frame, y = drifting_days()
+    frame = frame[["p", "day", "shop", "segment"]]
+    methods = {
+        "shops": MBCTCalibrator(max_trees=20, n_folds=3, groups="shop"),
+        "days": MBCTCalibrator(max_trees=20, n_folds=3, time="day"),
+    }
+    alone = {
+        name: own_loss(make("mbct", **c.get_params()), frame.drop(columns={"shops": "day", "days": "shop"}[name]), y)
+        for name, c in methods.items()
+    }
+    by_day = compare(frame.drop(columns="shop"), y, score_column="p", methods={"days": methods["days"]}, time="day")
+    assert by_day.failures == ()
+    with pytest.warns(MBCTWarning, match="days is fitted by time='day', but rows are held out one by one: pass time="):
+        by_row = compare(
+            frame.drop(columns="shop"), y, score_column="p", methods={"days": methods["days"]}, cv=LAST_STRETCH
+        )
+    assert by_row["days"].log_loss == pytest.approx(alone["days"], abs=1e-12)
+    # The column of the comparison's own time is no feature of a calibrator that goes by groups.
+    other = compare(frame, y, score_column="p", methods={"shops": methods["shops"]}, time="day", cv=LAST_STRETCH)
+    assert other["shops"].log_loss == pytest.approx(alone["shops"], abs=1e-12)
+    assert other.blocks == "time"
+    with pytest.raises(DataError, match="column 'when' is missing"):
+        compare(frame, y, score_column="p", methods={"x": small(time="when")}, cv=LAST_STRETCH)
+
+
+def test_trees_of_many_classes_go_by_the_days_of_the_comparison():
+    frame, y = drifting_days()
+    trees = MulticlassCalibrator(max_trees=5, n_folds=3, features=["segment"])
+    found = compare(frame, y, score_column="p", methods={"trees": trees}, time="date", cv=LAST_STRETCH)
+    assert found["trees"].log_loss == pytest.approx(own_loss(trees, frame, y, time="date"), abs=1e-12)
+
+
+def test_given_splits_are_described_as_they_are():
+    frame, y = shaken_days()
+    options = {"score_column": "p", "methods": ["platt"], "time": "date"}
+    frame = frame[["p", "date"]]
+    mixed = compare(frame, y, cv=KFold(5, shuffle=True, random_state=0), **options)
+    assert not mixed.whole_blocks
+    assert "held-out scores, blocks of time are partly fitted on, partly held out" in str(mixed)
+    in_order = compare(frame, y, cv=TimeSeriesSplit(5), **options)
+    assert "whole blocks of time held out" in str(in_order)
+    with pytest.warns(MBCTWarning, match="these are not in the order of time: sort them by time first"):
+        backwards = compare(frame[::-1], y[::-1], cv=TimeSeriesSplit(5), **options)
+    assert backwards.whole_blocks
+    order = np.random.default_rng(0).permutation(len(y))
+    with pytest.warns(MBCTWarning, match="not in the order of time"):
+        shuffled = compare(frame.iloc[order], y[order], cv=TimeSeriesSplit(5), **options)
+    assert not shuffled.whole_blocks
+    assert compare(frame, y, cv=GroupKFold(5), **options).whole_blocks
+
+
+class BySeveral(BaseCrossValidator):
+    """A splitter of one's own that looks at groups."""
+
+    def get_n_splits(self, *_):
+        return 2
+
+    def _iter_test_masks(self, _, __, groups):
+        yield from (groups % 2 == k for k in range(2))
+
+
+def test_a_splitter_of_ones_own_receives_the_blocks():
+    frame, y = shaken_days()
+    found = compare(frame[["p"]], y, methods=["platt"], groups=frame["day"].to_numpy(), cv=BySeveral())
+    assert (found.n_folds, found.whole_blocks) == (2, True)
 
 
 def test_rows_held_out_twice_count_once_in_the_standard_error():

@@ -3,7 +3,8 @@ import pytest
 
 from builders import biased_clicks
 from mbct import rank_features
-from mbct.errors import DataError
+from mbct.errors import DataError, MBCTWarning
+from mbct.evaluation.feature_ranking import FeatureRanking, RankedFeature
 
 
 def test_the_columns_that_carry_the_bias_come_first():
@@ -46,5 +47,25 @@ def test_a_column_that_names_the_day_helps_only_while_its_days_are_in_every_fold
     y = np.array(["no", "yes"])[(rng.uniform(size=len(day)) < truth).astype(int)]
     random = rank_features({k: frame[k] for k in ("p", "name")}, y, score_column="p")
     assert random.best() == ["name"]
-    for blocks in ({"time": "day"}, {"groups": "day"}):
-        assert rank_features(frame, y, score_column="p", **blocks).best() == []
+    by_group = rank_features(frame, y, score_column="p", groups="day")
+    assert (by_group.best(), by_group.excluded) == ([], ())
+    by_day = rank_features(frame | {"hour": np.arange(len(day)) % 24}, y, score_column="p", time="day")
+    assert [a.column for a in by_day.columns] == ["hour"]
+    assert by_day.excluded == ("name",)
+    assert str(by_day).endswith("not evaluated, because their values identify the time: name")
+    assert by_day.to_dict()["identify_time"] == ["name"]
+    with pytest.warns(MBCTWarning, match="identify the time, kept because features=.*: 'name'"):
+        named = rank_features(frame, y, score_column="p", time="day", features=["name"])
+    assert [a.column for a in named.columns] == ["name"]
+
+
+def test_it_becomes_a_frame_and_a_table_in_a_notebook():
+    score, age, site = (RankedFeature(name, gain, 1e-5) for name, gain in (("p", 3e-5), ("age", 4e-5), ("<s>", 1e-5)))
+    ranking = FeatureRanking(score, (age, site), ("month",))
+    frame = ranking.to_frame()
+    assert frame["column"].tolist() == ["p", "age", "<s>"]
+    assert frame["helps"].tolist() == [True, True, False]
+    shown = ranking._repr_html_()
+    assert shown.count("<tr>") == 4
+    assert "<td>&lt;s&gt;</td><td>1.00</td>" in shown
+    assert "identify the time: month" in shown

@@ -14,14 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.folds import cross_validation_folds, row_keys, sparse_row_keys
+from mbct.calibrators.folds import block_folds, cross_validation_folds, row_keys, sparse_row_keys
 from mbct.calibrators.registry import make
 from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.stats.logodds import sigmoid
-from mbct.training.folds import folds_of_blocks
-from mbct.validation import FloatArray, as_weights, at_least
+from mbct.validation import FloatArray, as_weights, same_length
 
 BASE_SCORE = "base_score"
 """Name under which the classifier's own probability stands beside the features."""
@@ -98,6 +97,8 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         """
         labels = _checked_labels(y)
         weight = as_weights(sample_weight, len(labels))
+        if groups is not None:
+            same_length(len(labels), groups=groups)
         counted = np.flatnonzero(weight > 0)
         prefit = isinstance(self.cv, str)
         if prefit and self.cv != "prefit":
@@ -183,11 +184,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             fold = cross_validation_folds(keys, rows.labels[counted], self.cv)
         else:
             number = number_blocks(None, rows.groups[counted])
-            at_least(2, cv=self.cv)
-            total = np.bincount(number, rows.weight[counted]).astype(np.float64)
-            fold = folds_of_blocks(total, min(int(self.cv), len(total)), self.random_state, "groups")[number].astype(
-                np.intp
-            )
+            fold = block_folds(number, rows.weight[counted], self.cv, self.random_state, "groups")
         return [(counted[fold != k], counted[fold == k]) for k in np.unique(fold)]
 
     def _held_out_scores(self, rows: "_Rows") -> FloatArray:

@@ -16,6 +16,7 @@ from mbct.jit import kernel
 from mbct.model.encoding import category_key
 from mbct.stats.random_stream import mix
 from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
+from mbct.training.folds import BlockKind, BlockNumbers, folds_of_blocks
 from mbct.validation import FloatArray, at_least
 
 KeyArray = npt.NDArray[np.uint64]
@@ -71,6 +72,18 @@ def cross_validation_folds(keys: KeyArray, label: npt.NDArray[Any], n_folds: Any
                 "add rows, or fit without it"
             )
     return stratified_folds(keys, label, int(n_folds))
+
+
+def block_folds(
+    block: BlockNumbers, weight: FloatArray, n_folds: Any, seed: int, kind: BlockKind
+) -> npt.NDArray[np.intp]:
+    """Fold of each row where whole blocks are held out; a clear error where there are fewer blocks than folds."""
+    at_least(2, cv=n_folds)
+    values, number = np.unique(block, return_inverse=True)
+    if len(values) < n_folds:
+        raise DataError(f"{len(values)} blocks of rows cannot fill {n_folds} folds: take cv={len(values)} or less")
+    total = np.bincount(number, weight).astype(np.float64)
+    return folds_of_blocks(total, int(n_folds), seed, kind)[number].astype(np.intp)
 
 
 def _content_bits(column: Any) -> KeyArray:

@@ -28,6 +28,7 @@ def advise(rows: RowOptions, seed: int, as_json: bool) -> None:
         used,
         roles.label,
         score_column=roles.score,
+        features=roles.features if rows.features else None,
         sample_weight=roles.weight,
         time=roles.time,
         groups=roles.group,

@@ -39,12 +39,10 @@ def compare(rows: RowOptions, methods: tuple[str, ...], folds: int, seed: int, a
         from mbct.evaluation.compare_classes import METHODS, compare_classes
 
         options |= {"score_column": roles.scores, "classes": classes}
-        found = compare_classes(used, roles.label, methods=methods or METHODS, **options)
-        best = {"best": found.best, "recommendation": found.recommendation}
-        answer(found, {**roles.to_dict(), **found.table.to_dict(), **best}, as_json=as_json)
-        return
-    from mbct.evaluation.compare import compare as compare_methods
+        result = compare_classes(used, roles.label, methods=methods or METHODS, **options)
+    else:
+        from mbct.evaluation.compare import compare as compare_methods
 
-    result = compare_methods(used, roles.label, score_column=roles.score, methods=methods or None, **options)
+        result = compare_methods(used, roles.label, score_column=roles.score, methods=methods or None, **options)
     best = {"best": result.best.name, "recommendation": result.recommendation}
     answer(result, {**roles.to_dict(), **asdict(result), **best}, as_json=as_json)

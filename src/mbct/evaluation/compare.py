@@ -1,33 +1,23 @@
 """Fit many methods on the same splits and score each on the rows it has not seen."""
 
-import time as clock
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, suspicions, training_data, unfit_columns, warn
+from mbct.calibrators.inputs import TrainingData, suspicions, training_data, warn
 from mbct.calibrators.registry import available, make
 from mbct.data.checks import leaps
-from mbct.errors import DataError, MBCTWarning, MissingDependencyError, ParameterError
-from mbct.evaluation.comparison import Comparison, Failure, MethodScore
-from mbct.evaluation.metrics.evaluation import METRICS
-from mbct.evaluation.metrics.multi_view import closed_form_of_rows
-from mbct.evaluation.metrics.rows import Rows
-from mbct.evaluation.splits import Split, make_splits
-from mbct.progress import track
-from mbct.stats.scores import log_losses
+from mbct.data.columns import Columns
+from mbct.errors import ParameterError
+from mbct.evaluation.comparison import Comparison
+from mbct.evaluation.held_out import BASE, Fit, compare_held_out, describe_columns, own_blocks
+from mbct.evaluation.splits import RowNumbers, SplitRows, make_splits, out_of_order
 from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
-
-_MVCE_BINS = 20
-_BASE = "identity"
 
 Methods = Sequence[str | Calibrator] | Mapping[str, str | Calibrator]
 
@@ -66,8 +56,9 @@ def compare(
         on what rows hold and on ``random_state``, not on their order.
     time : array, str or None, default=None
         Dates, timestamps or numbers of blocks, or the column that holds them: folds are contiguous stretches of blocks,
-        standard errors those of whole blocks, and methods that take blocks are trained by them. The column is no
-        feature.
+        standard errors those of whole blocks, and methods that take blocks are fitted by them. The column is no
+        feature. A calibrator that names ``time`` or ``groups`` itself is fitted by these alone; its own ``block``,
+        ``gap`` and ``half_life`` always count.
     groups : array, str or None, default=None
         Which rows belong together (a person, a shop), or the column that says so: groups are held out whole, and
         standard errors are those of whole groups. A splitter by groups receives them.
@@ -93,67 +84,34 @@ def compare(
     """
     calibrators = _chosen(methods)
     blocks = BlockColumns(time, groups, block)
+    own = {name: own_blocks(calibrator, blocks) for name, calibrator in calibrators.items()}
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
-    splits = make_splits(data, cv, random_state)
+    columns = Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob))
+    rows = SplitRows(columns, data.y_true, data.weight, data.block, blocks)
+    splits = make_splits(rows, cv, random_state)
+    fits = {}
+    for name, calibrator in calibrators.items():
+        seen = data
+        if own[name] is not blocks:
+            seen = training_data(X, y, sample_weight, y_prob, data.score, positive=positive, blocks=own[name])
+            kept = [column for column in data.columns.names if column in seen.columns]
+            seen = replace(seen, columns=seen.columns.only(kept))
+        fits[name] = _fit(calibrator, seen)
     others = data.columns.without(data.score)
-    unfit = [f"{name} ({reason})" for name, reason in unfit_columns(others).items()]
-    left_out = (
-        [f"no features, mbct leaves them out, drop them for the other methods: {', '.join(unfit)}"] if unfit else []
-    )
-    warn([*left_out, *suspicions(data, others.names)], stacklevel=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MBCTWarning)  # what is said of the rows is said once, not by every fit
-        results, failures = _run(data, calibrators, splits)
-    held_out = _HeldOutRows.of_splits(data, splits)
-    scores = _scores(results, held_out)
-    base = next(score for score in scores if score.name == _BASE)
-    suspect = [f"{s.name} (AUC {base.auc:.3f} → {s.auc:.3f})" for s in scores if leaps(s.auc, base.auc)]
+    said = [*describe_columns(others, own, blocks), *out_of_order(cv, splits, rows), *suspicions(data, others.names)]
+    warn(said, stacklevel=2)
+    found = compare_held_out(fits, rows, data.y_true, splits)
+    base_auc = found[BASE].auc
+    suspect = [f"{s.name} (AUC {base_auc:.3f} → {s.auc:.3f})" for s in found.methods if leaps(s.auc, base_auc)]
     if suspect:
         warn([f"suspiciously good, a column may hold the label: {', '.join(suspect)}"], stacklevel=2)
-    kind = blocks.options.kind if blocks.given else None
-    n_rows = len(np.unique(held_out.row))
-    return Comparison(tuple(scores), tuple(failures), n_rows, len(splits), _BASE, kind)
+    return found
 
 
 def default_methods() -> list[str]:
     """Names of the methods that need no setting and whose packages are installed."""
     absent = {"segment"} if find_spec("lightgbm") else {"segment", "lightgbm"}
     return [name for name in available() if name not in absent]
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """Held-out predictions of one method, split after split, and how long it took."""
-
-    y_prob: FloatArray
-    fit_seconds: float
-    predict_seconds: float
-
-
-@dataclass(frozen=True)
-class _HeldOutRows:
-    """The held-out rows of all splits, one after the other; ``block`` is a row's own number where it stands alone."""
-
-    row: npt.NDArray[np.intp]
-    split: npt.NDArray[np.intp]
-    block: npt.NDArray[np.int64]
-    y_true: FloatArray
-    weight: FloatArray
-
-    @classmethod
-    def of_splits(cls, data: TrainingData, splits: list[Split]) -> "_HeldOutRows":
-        row = np.concatenate([split.held_out for split in splits])
-        number = np.repeat(np.arange(len(splits)), [len(split.held_out) for split in splits])
-        blocks = (row if data.block is None else data.block[row]).astype(np.int64)
-        return cls(row, number, blocks, data.y_true[row], data.weight[row])
-
-    def paired(self, difference: FloatArray) -> tuple[float, float]:
-        """Weighted mean d̄ and its standard error √Σ_b(Σ_{i∈b} w(d − d̄))² / Σw, b the blocks."""
-        mean = float(np.average(difference, weights=self.weight))
-        number = np.unique(self.block, return_inverse=True)[1]
-        sums = np.bincount(number, self.weight * (difference - mean))
-        few = len(sums) / (len(sums) - 1.0) if len(sums) > 1 else 1.0
-        return mean, float(np.sqrt(few * np.sum(sums**2)) / np.sum(self.weight))
 
 
 def _chosen(methods: Methods | None) -> dict[str, Calibrator]:
@@ -165,9 +123,9 @@ def _chosen(methods: Methods | None) -> dict[str, Calibrator]:
     else:
         chosen = default_methods() if methods is None else methods
         named = [(m if isinstance(m, str) else getattr(m, "method", repr(m)), m) for m in chosen]
-    calibrators: dict[str, Calibrator] = {_BASE: make(_BASE)}
+    calibrators: dict[str, Calibrator] = {BASE: make(BASE)}
     for name, method in named:
-        if name in calibrators and name != _BASE:
+        if name in calibrators and name != BASE:
             raise ParameterError(f"two methods are called {name!r}: pass a mapping with a name for each")
         if not isinstance(method, str | Calibrator):
             raise ParameterError(f"a method is a name or a calibrator, got {method!r}")
@@ -175,68 +133,9 @@ def _chosen(methods: Methods | None) -> dict[str, Calibrator]:
     return calibrators
 
 
-def _run(
-    data: TrainingData, calibrators: dict[str, Calibrator], splits: list[Split]
-) -> tuple[dict[str, _HeldOut], list[Failure]]:
-    results, failures = {}, []
-    for name in track(list(calibrators), "comparing methods"):
-        try:
-            results[name] = _held_out(calibrators[name], data, splits)
-        except (DataError, MissingDependencyError) as error:
-            failures.append(Failure(name, str(error)))
-    return results, failures
+def _fit(calibrator: Calibrator, data: TrainingData) -> Fit:
+    def fit(train: RowNumbers) -> Callable[[RowNumbers], FloatArray]:
+        fitted = clone(calibrator).fit_data(data.take(train))
+        return lambda rows: fitted.calibrate_columns(data.columns.take(rows), data.y_prob[rows])
 
-
-def _held_out(calibrator: Calibrator, data: TrainingData, splits: list[Split]) -> _HeldOut:
-    calibrated = []
-    fit_seconds = predict_seconds = 0.0
-    for split in splits:
-        start = clock.perf_counter()
-        fitted = clone(calibrator).fit_data(data.take(split.train))
-        middle = clock.perf_counter()
-        held_out = data.columns.take(split.held_out)
-        calibrated.append(fitted.calibrate_columns(held_out, data.y_prob[split.held_out]))
-        fit_seconds += middle - start
-        predict_seconds += clock.perf_counter() - middle
-    return _HeldOut(np.concatenate(calibrated), fit_seconds, predict_seconds)
-
-
-def _scores(results: dict[str, _HeldOut], rows: _HeldOutRows) -> list[MethodScore]:
-    """Scores of all methods by rising log loss; the base first among equals, as nothing else changes less."""
-    means = {name: _mean_scores(found.y_prob, rows) for name, found in results.items()}
-    order = sorted(results, key=lambda name: (means[name][0], name != _BASE))
-    losses = {name: log_losses(found.y_prob, rows.y_true) for name, found in results.items()}
-    base = results[_BASE].y_prob
-    scores = []
-    for name in order:
-        found = results[name]
-        log_loss, brier, auc, ece, mvce = means[name]
-        squares = (found.y_prob - rows.y_true) ** 2 - (base - rows.y_true) ** 2
-        scores.append(
-            MethodScore(
-                name,
-                *(log_loss, brier, auc, ece, mvce),
-                *rows.paired(losses[name] - losses[_BASE]),
-                *rows.paired(squares),
-                *rows.paired(losses[name] - losses[order[0]]),
-                found.fit_seconds,
-                found.predict_seconds,
-            )
-        )
-    return scores
-
-
-def _mean_scores(y_prob: FloatArray, rows: _HeldOutRows) -> list[float]:
-    """Log loss, Brier score, AUC, ECE and MVCE, means over the splits weighted by their rows."""
-    parts, weights = [], []
-    for k in np.unique(rows.split):
-        here = rows.split == k
-        split = Rows(y_prob[here], rows.y_true[here], rows.weight[here])
-        scores = [METRICS[name](split) for name in ("log_loss", "brier", "auc", "ece")]
-        parts.append([*scores, closed_form_of_rows(split, _MVCE_BINS, 2.0)])
-        weights.append(float(split.weight.sum()))
-    # A held-out part of one class ranks nothing: its AUC is left out.
-    return [
-        float(np.average(column[ok := ~np.isnan(column)], weights=np.array(weights)[ok]))
-        for column in np.array(parts).T
-    ]
+    return fit

@@ -17,6 +17,9 @@ _HEADER = ("method", "log loss", "difference ± s.e.", "Brier", "AUC", "ECE", "M
 class MethodScore:
     """Held-out scores of one method: means over the folds, weighted by their rows.
 
+    Of many classes, the Brier score is summed over the classes, and AUC, ECE and MVCE are means over the classes, each
+    against the rest.
+
     ``log_loss_difference`` and ``brier_difference`` are to the base, negative where the method is better, and
     ``behind_best`` is the difference in log loss to the best method. Their standard errors come from paired losses of
     rows, or of whole blocks where time or groups were given. Times do not count in comparisons of two results.
@@ -73,6 +76,8 @@ class Comparison:
         Name of the predictions as they came, "identity".
     blocks : str or None
         What rows belong together by, "time" or "groups"; None where rows stand alone.
+    whole_blocks : bool
+        Whether no split has rows of one block both among those fitted on and among those held out.
     """
 
     methods: tuple[MethodScore, ...]
@@ -81,6 +86,7 @@ class Comparison:
     n_folds: int
     base: str = "identity"
     blocks: str | None = None
+    whole_blocks: bool = True
 
     def __getitem__(self, name: str) -> MethodScore:
         for method in self.methods:
@@ -141,7 +147,11 @@ class Comparison:
         return [f"{failure.name}: not compared, {failure.reason}" for failure in self.failures]
 
     def _title(self) -> str:
-        within = f", whole blocks of {self.blocks} held out" if self.blocks else ""
+        within = ""
+        if self.blocks is not None and self.whole_blocks:
+            within = f", whole blocks of {self.blocks} held out"
+        elif self.blocks is not None:
+            within = f", blocks of {self.blocks} are partly fitted on, partly held out"
         return f"{self.n_rows:,} rows, {self.n_folds} folds, held-out scores{within}"
 
     def _row(self, m: MethodScore) -> tuple[str, ...]:

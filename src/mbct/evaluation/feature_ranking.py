@@ -4,14 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mbct.calibrators.inputs import suspicions, training_data, warn
+from mbct.calibrators.inputs import describe_time_features, suspicions, training_data, warn
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.data.memory import Categorical
+from mbct.evaluation.metrics.results import Table
+from mbct.notebook import html_table
 from mbct.progress import progress
 from mbct.text import table_lines
 from mbct.training.evidence import FEATURE_RANKED
 from mbct.training.feature_gains import feature_gains
 from mbct.training.folds import BlockColumns, BlockSize
+
+_HEADER = ("column", "gain ×1e5", "standard error ×1e5", "")
 
 
 @dataclass(frozen=True)
@@ -38,10 +42,13 @@ class FeatureRanking:
         The gain of recalibrating the score alone.
     columns : tuple of RankedFeature
         Every column with its gain beside the score and the standard error of it.
+    excluded : tuple of str
+        Columns that identify the time: they are not evaluated, and no model is fitted by them.
     """
 
     score: RankedFeature
     columns: tuple[RankedFeature, ...]
+    excluded: tuple[str, ...] = ()
 
     def best(self, most: int | None = None) -> list[str]:
         """Names of the columns that help, by falling gain: at ``most`` so many (the paper took seven), None for all."""
@@ -49,16 +56,31 @@ class FeatureRanking:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {"score": vars(self.score), "columns": [{**vars(a), "helps": a.helps} for a in self.columns]}
+        columns = [{**vars(a), "helps": a.helps} for a in self.columns]
+        return {"score": vars(self.score), "columns": columns, "identify_time": list(self.excluded)}
+
+    def to_frame(self) -> Any:
+        """A pandas data frame with one row for each column by falling gain, the score first."""
+        ranked = (self.score, *self.columns)
+        names = ("column", "gain", "standard_error", "helps")
+        return Table(tuple((name, tuple(getattr(a, name) for a in ranked)) for name in names)).to_pandas()
 
     def __str__(self) -> str:
-        header = ("column", "gain ×1e5", "standard error ×1e5", "")
+        return "\n".join([*table_lines(_HEADER, self._rows(), left=("column", "")), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return html_table("Gain of each column beside the score", _HEADER, self._rows(), *self._notes())
+
+    def _rows(self) -> list[tuple[str, ...]]:
         remarks = ["recalibrating the score alone", *("helps" if a.helps else "" for a in self.columns)]
-        rows = [
+        return [
             (a.column, f"{1e5 * a.gain:.2f}", f"{1e5 * a.standard_error:.2f}", remark)
             for a, remark in zip((self.score, *self.columns), remarks, strict=True)
         ]
-        return "\n".join(table_lines(header, rows, left=("column", "")))
+
+    def _notes(self) -> list[str]:
+        listed = ", ".join(self.excluded)
+        return [f"not evaluated, because their values identify the time: {listed}"] if self.excluded else []
 
 
 def rank_features(
@@ -91,7 +113,8 @@ def rank_features(
     features : list of str or int, or None, default=None
         Columns to evaluate; None takes all but the score.
     time, groups, block : as in :func:`mbct.compare`
-        Which rows belong together: they are held out together, and standard errors are those of whole blocks.
+        Which rows belong together: they are held out together, and standard errors are those of whole blocks. Columns
+        that identify the time are left out, as in a fit, unless ``features`` names them.
     random_state : int, default=0
         Seed of the folds.
     """
@@ -111,7 +134,10 @@ def rank_features(
     ordered = tuple(feature.ordered for feature in bins)
     with progress("evaluating columns", len(bins)) as advance:
         found = feature_gains(cells, ordered, config.n_threads, random_state, advance, config.block_options)
-    advice = [
-        RankedFeature(name, gain.value, gain.standard_error) for name, gain in zip(bins.names, found, strict=True)
-    ]
-    return FeatureRanking(advice[0], tuple(sorted(advice[1:], key=lambda a: (-a.gain, a.column))))
+    score, *advice = (RankedFeature(bins.names[j], gain.value, gain.standard_error) for j, gain in found.gains.items())
+    ranked = tuple(sorted(advice, key=lambda a: (-a.gain, a.column)))
+    identifying = tuple(bins.names[j] for j in found.identifying_time)
+    if features is None:
+        return FeatureRanking(score, ranked, identifying)
+    warn(describe_time_features(identifying, kept=True), stacklevel=2)
+    return FeatureRanking(score, ranked)

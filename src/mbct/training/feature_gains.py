@@ -1,19 +1,27 @@
 """How much each feature gains beside the score, on rows that are held out."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mbct.training.boosting import BoostingOptions, best_ensembles
 from mbct.training.cells import Cells
-from mbct.training.evidence import Gain, held_out_gain
+from mbct.training.evidence import Gain, held_out_gain, identifying_time
 from mbct.training.folds import BlockOptions, duplicates_in, split_cells
 
 QUICK = BoostingOptions(
     max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000
 )
 """Growth by a feature or two needs no more."""
+
+
+@dataclass(frozen=True)
+class FeatureGains:
+    """The gain of each feature that was evaluated, by its number, and the features that identify the time."""
+
+    gains: dict[int, Gain]
+    identifying_time: tuple[int, ...]
 
 
 def feature_gains(
@@ -23,10 +31,11 @@ def feature_gains(
     seed: int = 0,
     on_feature: Callable[[int], None] = lambda _: None,
     block_options: BlockOptions | None = None,
-) -> list[Gain]:
+) -> FeatureGains:
     """Gain of the score alone over the base, then of each other feature with the score over the score alone.
 
-    Cells must be in canonical order, which is a random one. All features are evaluated on the same folds.
+    Cells must be in canonical order, which is a random one. All features are evaluated on the same folds. Features that
+    identify the time are not evaluated, as the trainer leaves them out, unless ``block_options`` keep all.
     """
     options = replace(QUICK, seed=seed)
     cells = cells.select(np.arange(min(len(cells), options.most_cells)))
@@ -35,12 +44,14 @@ def feature_gains(
     rows = split_cells(
         cells, ordered, (0,), options.n_folds, seed, atomic=not duplicates.uniform, block_options=block_options
     )
+    identifying = identifying_time(replace(rows, usable=np.arange(len(ordered))))
+    left_out = () if block_options is not None and block_options.keep_all else identifying
     alone = best_ensembles(rows, options, n_threads).best.held_out
-    found = [held_out_gain(rows, rows.log_odds, alone)]
+    found = {0: held_out_gain(rows, rows.log_odds, alone)}
     on_feature(1)
     for j in range(1, len(ordered)):
-        beside = replace(rows, usable=np.array([0, j]))
-        with_feature = best_ensembles(beside, options, n_threads).best.held_out
-        found.append(held_out_gain(rows, alone, with_feature))
+        if j not in left_out:
+            beside = replace(rows, usable=np.array([0, j]))
+            found[j] = held_out_gain(rows, alone, best_ensembles(beside, options, n_threads).best.held_out)
         on_feature(1)
-    return found
+    return FeatureGains(found, identifying)

@@ -134,7 +134,7 @@ class MulticlassCalibrator(ManyScores):
                     (code == k).astype(np.float64),
                     weight,
                     block=rows.block,
-                    blocks=self._block_columns(),
+                    blocks=rows.blocks,
                 )
             )
             for k, score in enumerate(rows.probabilities.T)
@@ -206,9 +206,9 @@ class MulticlassCalibrator(ManyScores):
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
         log_score = np.ascontiguousarray(joined.matrix[:, n_features : n_features + rows.probabilities.shape[1]])
         duplicates, blocks = _duplicates(joined, log_score), None
-        if (columns := self._block_columns()) is not None:
+        if rows.block is not None and rows.blocks is not None:
             number = joined.matrix[:, -1].astype(np.int32)
-            blocks = row_blocks(number, joined.weight, options.n_folds, options.seed, columns.options)
+            blocks = row_blocks(number, joined.weight, options.n_folds, options.seed, rows.blocks.options)
             parts = CellParts(np.arange(len(joined)), blocks.fold[blocks.number], joined.weight, np.zeros(len(joined)))
         else:
             parts = _fold_parts(joined, duplicates, options)

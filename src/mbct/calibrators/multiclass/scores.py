@@ -34,11 +34,12 @@ class ClassRows:
     columns: Columns
     probabilities: FloatArray
     block: BlockNumbers | None = None
+    blocks: BlockColumns | None = None
 
     def take(self, rows: npt.NDArray[np.intp]) -> "ClassRows":
         """The rows whose numbers are given."""
         block = None if self.block is None else self.block[rows]
-        return ClassRows(self.columns.take(rows), self.probabilities[rows], block)
+        return ClassRows(self.columns.take(rows), self.probabilities[rows], block, self.blocks)
 
 
 class ManyScores(Calibrator):
@@ -74,7 +75,7 @@ class ManyScores(Calibrator):
         if len(names) == 1:
             score = self.score_column if isinstance(self.score_column, str | int) else names[0]
             return self.fit_data(training_data(X, y, sample_weight, y_prob, score, blocks=blocks, trials=trials))
-        rows = replace(_class_rows(columns, names, y_prob), block=block)
+        rows = replace(class_rows(columns, names, y_prob), block=block, blocks=blocks)
         same_length(columns.n_rows, y=labels)
         classes, code = class_labels(labels, label_name, self.classes)
         if len(classes) != len(names):
@@ -89,6 +90,15 @@ class ManyScores(Calibrator):
         self._remember(names, columns.names, ClassLabels(classes))  # type: ignore[arg-type]  # K names, not one
         return self
 
+    def fit_rows(self, rows: ClassRows, code: npt.NDArray[np.intp], weight: FloatArray) -> Self:
+        """:meth:`fit` on checked rows, all of positive weight; ``code`` numbers the class of each."""
+        self._fit_classes(rows, code, weight)
+        return self
+
+    def calibrate_rows(self, rows: ClassRows) -> FloatArray:
+        """:meth:`calibrate` on checked rows."""
+        return self._calibrate_classes(rows)
+
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities, a column a class, or of the positive class where one score column was fitted.
 
@@ -96,7 +106,7 @@ class ManyScores(Calibrator):
         """
         if self._is_binary:
             return super().calibrate(X, y_prob=y_prob)
-        return self._calibrate_classes(_class_rows(read_columns(X), self.score_column_, y_prob))
+        return self._calibrate_classes(class_rows(read_columns(X), self.score_column_, y_prob))
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
         """Calibrated probabilities, columns in the order of ``classes_``; ``X`` and ``y_prob`` as in :meth:`fit`."""
@@ -113,15 +123,15 @@ class ManyScores(Calibrator):
         if self._is_binary:
             return super()._log_losses(columns, labels, name, y_prob)
         code = class_labels(labels, name, self.classes_)[1]
-        calibrated = self._calibrate_classes(_class_rows(columns, self.score_column_, y_prob))
+        calibrated = self._calibrate_classes(class_rows(columns, self.score_column_, y_prob))
         given = calibrated[np.arange(len(code)), code]
         return np.asarray(-np.log(np.clip(given, np.finfo(np.float64).eps, 1.0)), dtype=np.float64)
 
     def _fit(self, data: TrainingData) -> None:
         counted = data.counted()
         code = counted.y_true.astype(np.intp)
-        rows = replace(_both(counted.columns.without(data.score), counted.y_prob), block=counted.block)
-        self._fit_classes(rows, code, counted.weight)
+        rows = _both(counted.columns.without(data.score), counted.y_prob)
+        self._fit_classes(replace(rows, block=counted.block, blocks=counted.blocks), code, counted.weight)
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
         return self._calibrate_classes(_both(columns, y_prob))[:, 1]
@@ -173,7 +183,7 @@ def _both(columns: Columns, y_prob: FloatArray) -> ClassRows:
     return ClassRows(columns, np.column_stack([1.0 - y_prob, y_prob]))
 
 
-def _class_rows(columns: Columns, names: Sequence[str], y_prob: Any) -> ClassRows:
+def class_rows(columns: Columns, names: Sequence[str], y_prob: Any = None) -> ClassRows:
     """The rows of columns that hold the scores ``names``, or of columns and a matrix of scores beside them."""
     if y_prob is None:
         scores = [as_probabilities(columns.numpy(n), f"score column {n!r}") for n in names]
