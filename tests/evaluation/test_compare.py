@@ -318,6 +318,7 @@ def test_trees_of_many_classes_go_by_the_days_of_the_comparison():
     frame, y = drifting_days()
     trees = MulticlassCalibrator(max_trees=5, n_folds=3, features=["segment"])
     found = compare(frame, y, score_column="p", methods={"trees": trees}, time="date", cv=LAST_STRETCH)
+    assert "1 fold, held-out" in str(found)
     assert found["trees"].log_loss == pytest.approx(own_loss(trees, frame, y, time="date"), abs=1e-12)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -76,6 +77,7 @@ def compare(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.05, 0.95, 2000)
     >>> y = rng.uniform(size=2000) < p**2
@@ -85,18 +87,19 @@ def compare(
     calibrators = _chosen(methods)
     blocks = BlockColumns(time, groups, block)
     own = {name: own_blocks(calibrator, blocks) for name, calibrator in calibrators.items()}
-    data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
-    columns = Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob))
-    rows = SplitRows(columns, data.y_true, data.weight, data.block, blocks)
+    read = partial(training_data, X, y, sample_weight, y_prob, positive=positive)
+    data = read(score_column, blocks=blocks)
+    rows = SplitRows(
+        Columns({**data.columns.by_name, " score": data.y_prob}, len(data.y_prob)),
+        *(data.y_true, data.weight, data.block, blocks),
+    )
     splits = make_splits(rows, cv, random_state)
     fits = {}
     for name, calibrator in calibrators.items():
-        seen = data
-        if own[name] is not blocks:
-            seen = training_data(X, y, sample_weight, y_prob, data.score, positive=positive, blocks=own[name])
-            kept = [column for column in data.columns.names if column in seen.columns]
-            seen = replace(seen, columns=seen.columns.only(kept))
-        fits[name] = _fit(calibrator, seen)
+        seen = data if own[name] is blocks else read(data.score, blocks=own[name])
+        # What is the time or a group of the comparison or of the calibrator itself is no feature of it.
+        kept = [column for column in data.columns.names if column in seen.columns]
+        fits[name] = _fit(calibrator, replace(seen, columns=seen.columns.only(kept)))
     others = data.columns.without(data.score)
     said = [*describe_columns(others, own, blocks), *out_of_order(cv, splits, rows), *suspicions(data, others.names)]
     warn(said, stacklevel=2)

@@ -152,7 +152,8 @@ class Comparison:
             within = f", whole blocks of {self.blocks} held out"
         elif self.blocks is not None:
             within = f", blocks of {self.blocks} are partly fitted on, partly held out"
-        return f"{self.n_rows:,} rows, {self.n_folds} folds, held-out scores{within}"
+        folds = "1 fold" if self.n_folds == 1 else f"{self.n_folds} folds"
+        return f"{self.n_rows:,} rows, {folds}, held-out scores{within}"
 
     def _row(self, m: MethodScore) -> tuple[str, ...]:
         is_base = m.name == self.base
