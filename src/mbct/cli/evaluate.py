@@ -27,12 +27,14 @@ from mbct.errors import ParameterError
 if TYPE_CHECKING:
     from mbct.evaluation.metrics.evaluation import Evaluation
     from mbct.evaluation.metrics.resampling import IntervalOptions
+    from mbct.training.folds import BlockSize
 
 EXAMPLES = (
     "mbct evaluate clicks.parquet --label click --score pctr",
     "mbct evaluate clicks.parquet --model model.json --by device,site",
     "mbct evaluate clicks.parquet --model model.json --fail-if 'ece > 0.01' --fail-if 'pcoc < 0.98'",
     "mbct evaluate clicks.parquet --metrics ece,ici,variational_error",
+    "mbct evaluate flights.parquet --time date --block week --intervals",
     "mbct evaluate clicks.parquet --json | jq .after.all.ece",
 )
 MEASURED_BY = ("field_ece", "field_rce")
@@ -105,7 +107,7 @@ def parse_gate(text: str) -> Gate:
 )
 @names_option("--by", "Columns whose values are evaluated one by one.")
 @names_option("--metrics", "Metrics to measure; all but variational_error, which takes a while, if not given.")
-@click.option("--intervals", is_flag=True, help="95 % intervals too; whole days or groups are resampled if known.")
+@click.option("--intervals", is_flag=True, help="95 % intervals too; whole blocks of --time or --group are resampled.")
 @click.option("--max-values", default=20, show_default=True, help="Values of a column shown; the rest are pooled.")
 @gates_option("Exit with 1 if it holds, as 'ece > 0.01'; with --model also 'unseen > 0.5'.")
 @click.pass_context
@@ -139,7 +141,9 @@ def evaluate(
             results = evaluate_classes(table, roles, classes, calibrator)
         else:
             table = opened.table(used)
-            results = evaluate_table(table, roles, calibrator, by, max_values, metrics=metrics, intervals=intervals)
+            results = evaluate_table(
+                table, roles, calibrator, by, max_values, metrics=metrics, intervals=intervals, block=rows.block
+            )
     values = measured(list(results.values())[-1])
     if any(gate.metric == UNSEEN for gate in parsed):
         values[UNSEEN] = max(unseen_by_column(calibrator, table).values(), default=0.0)
@@ -163,8 +167,12 @@ def evaluate_table(
     *,
     metrics: Sequence[str] = (),
     intervals: bool = False,
+    block: "BlockSize" = "day",
 ) -> dict[str, "Evaluation"]:
-    """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after")."""
+    """Evaluations of the score ("before") and, with a calibrator, of its probabilities ("after").
+
+    Blocks of the column of time are as long as ``block`` says.
+    """
     from mbct.calibrators.fitted_mbct import fitting_rows
     from mbct.calibrators.inputs import take_labels, take_weights, warn
     from mbct.data.columns import read_columns
@@ -181,11 +189,9 @@ def evaluate_table(
             y_true = calibrator.encode_labels(labels, roles.label)
             warn(fitting_rows(calibrator.fingerprint_, y_true, predictions["before"], weights), 1)
     segments = table.select(list(by)) if by else None
-    options: IntervalOptions = {"confidence": 0.95 if intervals else None}
-    if intervals and roles.time is not None:
-        options["time"] = columns.column(roles.time)
-    if intervals and roles.group is not None:
-        options["groups"] = columns.column(roles.group)
+    time, groups = (None if name is None else columns.column(name) for name in (roles.time, roles.group))
+    confidence = 0.95 if intervals else None
+    options: IntervalOptions = {"confidence": confidence, "time": time, "groups": groups, "block": block}
     return {
         when: evaluate_arrays(
             labels,

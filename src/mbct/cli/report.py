@@ -83,6 +83,7 @@ def report(
         by=by or None,
         time=roles.time,
         groups=roles.group,
+        block=rows.block,
         compare_with=beside,
         title=title,
         command=shlex.join(["mbct", *sys.argv[1:]]),

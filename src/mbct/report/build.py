@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mbct.errors import ParameterError
 from mbct.files import write_atomically
@@ -29,6 +29,9 @@ from mbct.report.sections import (
     worst,
 )
 from mbct.report.sections.verdict import Biased, Outcome
+
+if TYPE_CHECKING:
+    from mbct.training.folds import BlockSize
 
 DEFAULT_TITLE = "Calibration report"
 
@@ -90,9 +93,11 @@ class ReportOptions(TypedDict, total=False):
     """Columns whose values are segments; the model's features if not given."""
     time: Any
     """Dates, timestamps or whole numbers of the rows, or the name of their column: draws a chart through time, and
-    intervals come from whole days resampled."""
+    intervals and p-values come from whole days."""
     groups: Any
-    """Values, or the name of their column, of rows that belong together, such as patients: resampled together."""
+    """Values, or the name of their column, of rows that belong together, such as patients: whole groups count."""
+    block: "BlockSize"
+    """Blocks of ``time``: "day" (the default), "week", "hour" or a number of equal stretches."""
     compare_with: tuple[str, Any] | None
     """A name and other rows, such as those of the month before, to be shown side by side."""
     title: str | None
@@ -151,7 +156,7 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> tu
         _beside(scored, y, asked),
         classes.section(scored),
         reliability.section(scored),
-        fields.render(compared, estimates),
+        fields.render(compared, estimates, scored.tested_by),
         metrics.render(estimates, n_resamples(scored.n_rows), in_blocks=scored.blocks is not None),
         certificate.section(scored),
         *(() if scored.classes else _of_one_probability(scored, listed, order)),
@@ -178,7 +183,7 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> tu
 
 def _of_one_probability(scored: Scored, listed: rules.RuleList | None, order: list[str]) -> list[Section]:
     return [
-        rules.render(listed),
+        rules.render(listed, scored.calibrator),
         growth.section(scored),
         views.section(scored, order),
         subgroups.section(scored, order),
@@ -189,7 +194,8 @@ def _scored(
     calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions, time: Any = None, groups: Any = None
 ) -> Scored:
     score_column, sample_weight, by = asked.get("score_column"), asked.get("sample_weight"), asked.get("by")
-    return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time, groups)
+    block = asked.get("block", "day")
+    return score_rows(calibrator_or_path, X, y, score_column, sample_weight, by, time, groups, block)
 
 
 def _beside(scored: Scored, y: Any, asked: ReportOptions) -> Section | None:

@@ -51,6 +51,7 @@ def paired_estimates(
 
     ``blocks`` numbers the rows that belong together, which are then drawn together.
     """
+    before, after = replace(before, blocks=None), replace(after, blocks=None)  # each resample would carry them along
     order = np.lexsort((before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob))
     by_after = np.argsort(after.y_prob[order], kind="stable")
     old, new = before.by_prediction(order), after.by_prediction(order[by_after])

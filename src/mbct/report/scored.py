@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,16 +12,20 @@ from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import class_labels, take_labels, take_weights
 from mbct.calibrators.multiclass.scores import ManyScores
 from mbct.calibrators.persistence import load_model
-from mbct.data.blocks import as_times, number_blocks
+from mbct.data.blocks import as_times
 from mbct.data.checks import SuspectColumn, find_dates, find_identifiers, find_leaks
 from mbct.data.columns import Columns, as_floats, column_name, is_number, read_columns
 from mbct.errors import DataError
 from mbct.evaluation.diagnostics.calibrated_rows import CalibratedRows, calibrated_rows, check_calibrator
 from mbct.evaluation.metrics.evaluation import Evaluation
 from mbct.evaluation.metrics.many_classes import evaluate_classes
+from mbct.evaluation.metrics.resampling import IntervalOptions, number_rows
 from mbct.evaluation.metrics.rows import Rows, Segmentation, missing_values, segment
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray, as_probabilities, same_length
+
+if TYPE_CHECKING:
+    from mbct.training.folds import BlockSize
 
 MOST_NUMBERS = 20
 """A column of numbers with more distinct values is cut into deciles."""
@@ -55,7 +59,7 @@ class Scored:
     time: npt.NDArray[Any] | None = None
     """When each row happened: dates or whole numbers."""
     blocks: npt.NDArray[np.int32] | None = None
-    """Number of the day or group of each row, where rows belong together."""
+    """Number of the day or group of each row, where rows belong together, for resampling."""
     classes: tuple[str, ...] = ()
     """Of a model of many classes: every row stands here once for each, as that class against the rest."""
     many: tuple[Evaluation, Evaluation] | None = None
@@ -66,6 +70,13 @@ class Scored:
         """The trees, where the calibrator has some."""
         model = getattr(self.calibrator, "model_", None)
         return model if isinstance(model, CalibrationEnsemble) else None
+
+    @property
+    def tested_by(self) -> str:
+        """What intervals and tests of segments and bins go by, in words."""
+        if self.before.blocks is None:
+            return "by single rows, taken for independent"
+        return f"by the sums of {int(self.before.blocks.max()) + 1:,} whole blocks of rows"
 
     @property
     def n_rows(self) -> int:
@@ -82,19 +93,21 @@ def score_rows(
     by: Sequence[str] | None = None,
     time: Any = None,
     groups: Any = None,
+    block: "BlockSize" = "day",
 ) -> Scored:
     """Read the model if a path is given, drop what cannot be evaluated, calibrate the rest and cut it into segments.
 
     Segments are those of the columns ``by``; if None, of the model's features, or of all columns where it has none.
     ``time`` is a column's name, or dates or whole numbers for each row; ``groups`` a column's name or any values.
     """
+    given: IntervalOptions = {"time": time, "groups": groups, "block": block}
     calibrator = (
         load_model(calibrator_or_path) if isinstance(calibrator_or_path, str | os.PathLike) else calibrator_or_path
     )
     columns, labels, label_name = take_labels(read_columns(X), y)
     same_length(columns.n_rows, y=labels)
     if isinstance(getattr(calibrator, "score_column_", None), list):
-        return _score_classes(calibrator, columns, labels, sample_weight, by, time, groups)
+        return _score_classes(calibrator, columns, labels, sample_weight, by, given)
     check_calibrator(calibrator)
     name = calibrator.score_column_ if score_column is None else column_name(score_column)
     kept, exclusions = _usable(columns, labels, [name], sample_weight)
@@ -107,19 +120,21 @@ def score_rows(
     features = _features(rows.columns, calibrator, [rows.score])
     fields, left_out = _fields(_segment_columns(rows.columns, features, [rows.score], by))
     codes = tuple(field.codes for field in fields)
-    before, after = (Rows(p, rows.y_true, rows.weight, codes) for p in (rows.before, rows.after))
     leaks = find_leaks(features, rows.y_true, y_prob=rows.before, weight=rows.weight)
-    when, blocks = _blocks(columns, kept, time, groups)
+    when, blocks, in_order = _blocks(columns, kept, given)
+    before, after = (Rows(p, rows.y_true, rows.weight, codes, blocks, in_order) for p in (rows.before, rows.after))
     return Scored(calibrator, rows, fields, before, after, (*exclusions, *left_out), leaks, when, blocks)
 
 
 def _blocks(
-    columns: Columns, kept: npt.NDArray[np.bool_], time: Any, groups: Any
-) -> tuple[npt.NDArray[Any] | None, npt.NDArray[np.int32] | None]:
-    given = (_kept(each, kept) for each in (time, groups))
-    when, group = (columns.column(each) if isinstance(each, str) else each for each in given)
-    blocks = None if when is None and group is None else number_blocks(when, group)
-    return None if when is None else as_times(when), blocks
+    columns: Columns, kept: npt.NDArray[np.bool_], given: IntervalOptions
+) -> tuple[npt.NDArray[Any] | None, npt.NDArray[np.int32] | None, bool]:
+    """When each row that is kept happened, the number of its block, and whether blocks are in the order of time."""
+    of_rows = {"time": given.get("time"), "groups": given.get("groups")}
+    same_length(len(kept), **{k: v for k, v in of_rows.items() if v is not None and not isinstance(v, str)})
+    time, groups = (columns.column(v) if isinstance(v, str) else _kept(v, kept) for v in of_rows.values())
+    blocks, in_order = number_rows(columns.n_rows, {**given, "time": time, "groups": groups})
+    return None if time is None else as_times(time), blocks, in_order
 
 
 def _score_classes(
@@ -128,8 +143,7 @@ def _score_classes(
     labels: npt.NDArray[Any],
     sample_weight: Any,
     by: Sequence[str] | None,
-    time: Any,
-    groups: Any,
+    given: IntervalOptions,
 ) -> Scored:
     """Each row once for each class, whether it is of that class; resampled together, with the class as a segment."""
     scores = list(calibrator.score_column_)
@@ -142,7 +156,7 @@ def _score_classes(
     was, now = (
         evaluate_classes(calibrator.classes_[code], p, classes=names, sample_weight=weight) for p in (before, after)
     )
-    when, blocks = _blocks(columns, kept, time, groups)
+    when, blocks, in_order = _blocks(columns, kept, given)
     features = _features(columns, calibrator, scores)
     fields, left_out = _fields(_segment_columns(columns, features, scores, by))
     position = np.tile(np.arange(len(code)), len(names))
@@ -152,7 +166,8 @@ def _score_classes(
     stacked = (classes, *(_with_class(field, position, classes) for field in fields))
     hit = np.concatenate([code == k for k in range(len(names))]).astype(np.float64)
     groups_of = tuple(field.codes for field in stacked)
-    first, second = (Rows(p.T.ravel(), hit, weight[position], groups_of) for p in (before, after))
+    own_block = None if blocks is None else blocks[position]
+    first, second = (Rows(p.T.ravel(), hit, weight[position], groups_of, own_block, in_order) for p in (before, after))
     named = {field.name: np.asarray(field.labels)[field.codes] for field in stacked}
     together = Columns(named, len(position))
     return Scored(
@@ -163,7 +178,7 @@ def _score_classes(
         second,
         (*exclusions, *left_out),
         time=None if when is None else when[position],
-        blocks=np.arange(len(code), dtype=np.int32)[position] if blocks is None else blocks[position],
+        blocks=np.arange(len(code), dtype=np.int32)[position] if own_block is None else own_block,
         classes=classes.labels,
         many=(was, now),
     )

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.special import betaincinv, stdtrit
 
 from mbct.jit import kernel
+from mbct.stats.blocks import totals_by_block
 from mbct.validation import FloatArray
 
 _LARGEST_BET = 0.75  # Share of the capital that a bet may lose at most; Waudby-Smith & Ramdas take 1/2 or 3/4
@@ -72,19 +73,11 @@ def by_blocks(
     two blocks are in effect. Approximate: sums of blocks are taken for normal.
     """
     counted = division >= 0
-    n_blocks = int(block.max(initial=0)) + 1
-    cell, position = np.unique(division[counted].astype(np.int64) * n_blocks + block[counted], return_inverse=True)
-    of_bin = cell // n_blocks
-    rows = np.bincount(position).astype(np.float64)
-    sums = np.bincount(position, residual[counted])
-    total = np.bincount(of_bin, rows, n_bins)
-    size = np.maximum(total, 1.0)
-    mean = np.bincount(of_bin, sums, n_bins) / size
-    blocks = np.bincount(of_bin, minlength=n_bins)
-    effective = total**2 / np.maximum(np.bincount(of_bin, rows**2, n_bins), 1.0)
-    squares = np.bincount(of_bin, (sums - mean[of_bin] * rows) ** 2, n_bins)
+    rows = residual[counted]
+    found = totals_by_block(rows, np.ones(len(rows)), division[counted], n_bins, block[counted], in_order=False)
+    size = np.maximum(np.bincount(division[counted], minlength=n_bins), 1.0)
+    mean, error, effective = found.total / size, found.error / size, found.effective
     enough = effective >= 2.0
-    error = np.sqrt(squares * blocks / np.maximum(blocks - 1.0, 1.0)) / size
     width = np.where(enough, -stdtrit(np.where(enough, effective - 1.0, 1.0), alpha / 2.0) * error, 2.0)
     return np.maximum(mean - width, -1.0), np.minimum(mean + width, 1.0)
 

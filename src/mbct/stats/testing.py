@@ -1,10 +1,11 @@
-"""Tests: a paired comparison of two calibrations, corrections for many tests, correlation within blocks."""
+"""Tests: two calibrations compared in pairs, totals against predictions, many tests, correlation within blocks."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr, pdtr, pdtrc
 
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.validation import FloatArray
@@ -75,6 +76,31 @@ def benjamini_hochberg(p_values: FloatArray) -> FloatArray:
 
 CORRECTIONS = {"holm": holm, "benjamini-hochberg": benjamini_hochberg}
 """Corrections by name."""
+
+
+FEW_EXPECTED = 10.0
+"""Below this variance of the number of positives the normal law is too thin in the tails, and Poisson's is used."""
+
+
+def effective_share(weight: FloatArray) -> float:
+    """Σw / Σw²: how many equally weighted rows one unit of weight is worth (Kish); 1 without weights."""
+    return float(weight.sum() / np.sum(weight**2))
+
+
+def total_p_values(label: FloatArray, pred: FloatArray, variance: FloatArray, share: float) -> FloatArray:
+    """Two-sided p-value of Σy against Σp as if the predictions were right.
+
+    ``variance`` is Σw²p(1 − p). The normal law where ten or more are expected, else Poisson's, whose tails are wider
+    than those of any sum of unequal coins with that mean (Hoeffding 1956). ``share`` turns weights into rows.
+
+    >>> total_p_values(np.array([60.0]), np.array([50.0]), np.array([25.0]), 1.0).round(4).tolist()
+    [0.0455]
+    """
+    normal = 2.0 * ndtr(-np.abs(label - pred) / np.sqrt(np.maximum(variance, 1e-300)))
+    seen, expected = label * share, pred * share
+    at_most, at_least = pdtr(np.floor(seen), expected), np.where(seen > 0, pdtrc(np.ceil(seen) - 1.0, expected), 1.0)
+    poisson = np.minimum(2.0 * np.minimum(at_most, at_least), 1.0)
+    return np.asarray(np.where(variance * share**2 >= FEW_EXPECTED, normal, poisson), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix
+from mbct.stats.blocks import error_of_total
 from mbct.stats.logodds import sigmoid
 from mbct.training.block_intercepts import intercept_and_variance
 from mbct.training.folds import BinnedRows, BlockNumbers
@@ -217,25 +218,6 @@ def standard_error_of_blocks(gain: FloatArray, weight: FloatArray, block: BlockN
     mean = float(np.sum(gain) / np.sum(weight))
     sums = np.bincount(block, gain - mean * weight).astype(np.float64)
     return error_of_total(sums, in_order=in_order) / float(np.sum(weight))
-
-
-def error_of_total(sums: FloatArray, *, in_order: bool) -> float:
-    """Standard error of the total of block sums of mean zero.
-
-    Blocks that are ``in_order`` of time may be correlated with their neighbours: the larger of the estimates without
-    and with that (Newey and West, 1987) is taken.
-
-    >>> float(error_of_total(np.array([1.0, -1.0, 1.0, -1.0]), in_order=False)) ** 2
-    5.333333333333333
-    """
-    n_blocks = len(sums)
-    variance = float(np.sum(sums**2))
-    if in_order:
-        n_lags = min(int(4.0 * (n_blocks / 100.0) ** (2.0 / 9.0)), n_blocks - 1)
-        lagged = [float(np.sum(sums[lag:] * sums[:-lag])) for lag in range(1, n_lags + 1)]
-        weights = [2.0 * (1.0 - lag / (n_lags + 1.0)) for lag in range(1, n_lags + 1)]
-        variance = max(variance, variance + sum(w * c for w, c in zip(weights, lagged, strict=True)))
-    return float(np.sqrt(variance * n_blocks / max(n_blocks - 1, 1)))
 
 
 def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, least: float) -> float:

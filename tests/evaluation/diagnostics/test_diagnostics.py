@@ -14,13 +14,14 @@ from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.diagnostics.decision_curve import compute_decision_curve
 from mbct.evaluation.diagnostics.field_bias import compute_field_bias, worst_segments
-from mbct.evaluation.diagnostics.reliability import compute_panels, compute_reliability, total_p_values, wilson_interval
+from mbct.evaluation.diagnostics.reliability import compute_panels, compute_reliability, wilson_interval
 from mbct.evaluation.diagnostics.subgroups import bins_of_equal_weight, compute_subgroups
 from mbct.evaluation.diagnostics.tree_outline import first_grown, outline_tree, replay_growth
 from mbct.evaluation.diagnostics.views import compute_bins_curves, view_errors
 from mbct.evaluation.metrics.rows import read_rows, read_segments
 from mbct.metrics import ece, field_ece, net_benefit, pcoc
 from mbct.stats.scores import log_loss_of_rows
+from mbct.stats.testing import total_p_values
 
 
 @pytest.mark.parametrize(("positives", "rows"), [(0, 12), (3, 40), (40, 40), (250, 1000)])

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.evaluation.diagnostics.reliability import effective_share, total_p_values, wilson_interval
+from mbct.evaluation.diagnostics.reliability import wilson_interval
 from mbct.evaluation.metrics.evaluation import OTHER
 from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_rows, read_segments
-from mbct.stats.divisions import Bins, by_group
+from mbct.evaluation.metrics.totals import compare_totals
+from mbct.stats.divisions import Bins
 from mbct.stats.partition_error import field_error, prediction_ratio
 from mbct.stats.testing import CORRECTIONS, holm
 from mbct.validation import FloatArray
@@ -114,15 +115,13 @@ def field_bias_of_rows(
 
 def group_columns(rows: Rows, groups: Segmentation, confidence: float) -> GroupColumns:
     """PCOC, interval and p-value of each group; the interval is that of the label rate, turned over."""
-    noise = rows.weight**2 * rows.y_prob * (1.0 - rows.y_prob)
-    variance = np.bincount(groups.codes, noise, len(groups)).astype(np.float64)
-    sums, share = by_group(rows.bins, groups.codes, len(groups)), effective_share(rows.weight)
-    count, label, pred = sums.count, sums.label, sums.pred
+    found = compare_totals(rows, groups.codes, len(groups), confidence)
+    count, label, pred = found.sums.count, found.sums.label, found.sums.pred
     size = np.maximum(count, 1e-300)
-    low_rate, high_rate = wilson_interval(label / size, count * share, confidence)
+    low_rate, high_rate = wilson_interval(label / size, found.size, confidence)
     with np.errstate(divide="ignore", invalid="ignore"):
         lower, upper = pred / size / high_rate, pred / size / low_rate
-    return GroupColumns(sums, prediction_ratio(sums), lower, upper, total_p_values(label, pred, variance, share))
+    return GroupColumns(found.sums, prediction_ratio(found.sums), lower, upper, found.p_value)
 
 
 def segments_of(groups: Segmentation, columns: GroupColumns, corrected: FloatArray) -> list[SegmentBias]:

@@ -4,20 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri, pdtr, pdtrc
+from scipy.special import ndtri
 
 from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
-from mbct.stats.divisions import Bins, equal_width, pooled_blocks, uniform_mass
+from mbct.evaluation.metrics.totals import compare_totals
+from mbct.stats.divisions import equal_width, pooled_blocks, uniform_mass
 from mbct.stats.scores import isotonic_rates
+from mbct.stats.testing import effective_share
 from mbct.validation import FloatArray
-
-FEW_EXPECTED = 10.0
-"""Below this variance of the number of positives the normal law is too thin in the tails, and Poisson's is used."""
-
-
-def effective_share(weight: FloatArray) -> float:
-    """Σw / Σw²: how many equally weighted rows one unit of weight is worth (Kish); 1 without weights."""
-    return float(weight.sum() / np.sum(weight**2))
 
 
 def wilson_interval(label_rate: FloatArray, size: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -32,22 +26,6 @@ def wilson_interval(label_rate: FloatArray, size: FloatArray, confidence: float)
     centre = (label_rate + z * z / (2.0 * n)) / (1.0 + z * z / n)
     half = z / (1.0 + z * z / n) * np.sqrt(label_rate * (1.0 - label_rate) / n + z * z / (4.0 * n * n))
     return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
-
-
-def total_p_values(label: FloatArray, pred: FloatArray, variance: FloatArray, share: float) -> FloatArray:
-    """Two-sided p-value of Σy against Σp as if the predictions were right.
-
-    ``variance`` is Σw²p(1 − p). The normal law where ten or more are expected, else Poisson's, whose tails are wider
-    than those of any sum of unequal coins with that mean (Hoeffding 1956). ``share`` turns weights into rows.
-
-    >>> total_p_values(np.array([60.0]), np.array([50.0]), np.array([25.0]), 1.0).round(4).tolist()
-    [0.0455]
-    """
-    normal = 2.0 * ndtr(-np.abs(label - pred) / np.sqrt(np.maximum(variance, 1e-300)))
-    seen, expected = label * share, pred * share
-    at_most, at_least = pdtr(np.floor(seen), expected), np.where(seen > 0, pdtrc(np.ceil(seen) - 1.0, expected), 1.0)
-    poisson = np.minimum(2.0 * np.minimum(at_most, at_least), 1.0)
-    return np.asarray(np.where(variance * share**2 >= FEW_EXPECTED, normal, poisson), dtype=np.float64)
 
 
 HISTOGRAM_BARS = 40
@@ -143,13 +121,12 @@ def reliability_of_rows(
     rows: Rows, name: str, n_bins: int | None, confidence: float, reach: float | None
 ) -> ReliabilityCurve:
     """The curve of rows that were checked before."""
-    share = effective_share(rows.weight)
     if n_bins is None:
-        x, rate, lower, upper, count = _corp(rows.atoms, share, check_confidence(confidence))
+        x, rate, lower, upper, count = _corp(rows, check_confidence(confidence))
     else:
         bins = uniform_mass(rows.atoms, min(n_bins, len(rows)))
         x, rate, count = bins.pred / bins.count, bins.label / bins.count, bins.count
-        lower, upper = wilson_interval(rate, count * share, confidence)
+        lower, upper = wilson_interval(rate, count * _rows_of_weight(rows, x, confidence), confidence)
     end = float(rows.y_prob.max()) if reach is None else reach
     end = end if end > 0.0 else 1.0
     in_parts_of_end = Rows(np.minimum(rows.y_prob / end, 1.0), rows.y_true, rows.weight)
@@ -158,18 +135,32 @@ def reliability_of_rows(
     return ReliabilityCurve(name, x, rate, lower, upper, count, bars.count / total, end, confidence, total)
 
 
-def _corp(atoms: Bins, share: float, confidence: float) -> tuple[FloatArray, ...]:
+def _rows_of_weight(rows: Rows, mean_prediction: FloatArray, confidence: float) -> FloatArray:
+    """Independent rows that a unit of weight is worth in each of the bins of rising mean prediction.
+
+    Rows of blocks vary together and are worth less, by the design effect of their bin, whose ends are taken half-way
+    between the means.
+    """
+    if rows.blocks is None:
+        return np.full(len(mean_prediction), effective_share(rows.weight))
+    codes = np.searchsorted((mean_prediction[1:] + mean_prediction[:-1]) / 2.0, rows.y_prob)
+    found = compare_totals(rows, codes, len(mean_prediction), confidence)
+    return found.size / np.maximum(found.sums.count, 1e-300)
+
+
+def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
     """Ends of the blocks of the isotonic fit: prediction, rate, ends of the band, weight of the block.
 
     The band holds the fits to labels drawn from the fit itself, to which half a row of each class is added in each
     block, so that blocks of one class have a width too; more than 1,000 predictions are first put into as many bins.
     """
-    merged = uniform_mass(atoms, _MOST_ATOMS) if len(atoms) > _MOST_ATOMS else atoms
+    merged = uniform_mass(rows.atoms, _MOST_ATOMS) if len(rows.atoms) > _MOST_ATOMS else rows.atoms
     start = pooled_blocks(merged.count, merged.label)
     last = np.append(start[1:], len(merged)) - 1
     size, label = np.add.reduceat(merged.count, start), np.add.reduceat(merged.label, start)
+    share = _rows_of_weight(rows, np.add.reduceat(merged.pred, start) / size, confidence)
     drawn_from = np.repeat((label * share + 0.5) / (size * share + 1.0), last - start + 1)
-    n_rows = np.maximum(np.rint(merged.count * share), 1.0).astype(np.int64)
+    n_rows = np.maximum(np.rint(merged.count * np.repeat(share, last - start + 1)), 1.0).astype(np.int64)
     ends = np.unique(np.concatenate([start, last]))
     rng = np.random.default_rng(0)
     fits = [

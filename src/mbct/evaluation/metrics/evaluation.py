@@ -16,6 +16,7 @@ from mbct.evaluation.metrics.resampling import IntervalOptions, Resampling, prep
 from mbct.evaluation.metrics.results import Table
 from mbct.evaluation.metrics.rows import Rows, Segmentation, check_choice, check_count, read_segments
 from mbct.evaluation.metrics.scores import grouped_area
+from mbct.evaluation.metrics.totals import block_null, p_value_of_total
 from mbct.stats.divisions import uniform_mass
 from mbct.stats.expected_error import (
     brownian_range_tail,
@@ -198,7 +199,8 @@ def evaluate(
     max_values : int, default=20
         Values of a column that get a row of their own, largest first; the rest share one. Errors over fields use all.
     correction : "holm" or "benjamini-hochberg", default="holm"
-        Correction of ``p_value``, that of each segment's ECCE, for the number of segments.
+        Correction of ``p_value`` for the number of segments. It is that of each segment's ECCE; with ``time`` or
+        ``groups``, of its predicted against its observed positives, by the sums of whole blocks.
     **resampling
         Keywords of the intervals, see :mod:`mbct.metrics`; here ``confidence`` defaults to 0.95 and ``n_bootstrap`` to
         100. All metrics share the resamples; intervals are not corrected for their number. ``confidence=None`` leaves
@@ -225,7 +227,10 @@ def evaluate(
         ("p_value", _p_values(parts, correction)),
     ]
     tested = f"{correction} correction over {len(named) - 1} segments" if len(named) > 1 else "one test"
-    notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
+    if rows.blocks is None:
+        notes = [f"p_value: ECCE against the range of Brownian motion, as if the predictions were right; {tested}"]
+    else:
+        notes = [f"p_value: predicted against observed positives, if {block_null(rows)}; {tested}"]
     intervals = None
     if how.confidence is not None:
         resampled = [name for name in chosen if name not in ON_REQUEST]
@@ -235,7 +240,17 @@ def evaluate(
         notes.append(f"intervals: {how.confidence:.0%}, basic bootstrap, {resamples}, each on its own")
     if not fields:
         return Evaluation(Table(tuple(columns)), None, None, tuple(notes), intervals)
-    worst = multicalibration_error(y_true, y_prob, by, sample_weight=sample_weight, min_rows=1, correction=correction)
+    worst = multicalibration_error(
+        y_true,
+        y_prob,
+        by,
+        min_rows=1,
+        correction=correction,
+        sample_weight=sample_weight,
+        time=options.get("time"),
+        groups=options.get("groups"),
+        block=options.get("block", "day"),
+    )
     notes.append(f"worst: {worst}")
     return Evaluation(Table(tuple(columns)), _field_table(rows, fields), worst.value, tuple(notes), intervals)
 
@@ -296,13 +311,15 @@ def _chosen(metrics: Sequence[str] | None) -> list[str]:
 
 def _p_values(parts: list[Rows], correction: str) -> tuple[float, ...]:
     """All rows' own p-value, then those of the segments, corrected for their number."""
-    raw = np.asarray(
-        [
-            brownian_range_tail(in_sigmas(cumulative_error(part.atoms), cumulative_scale(part.y_prob, part.weight)))
-            for part in parts
-        ]
-    )
+    raw = np.asarray([_p_value(part) for part in parts])
     return (float(raw[0]), *map(float, CORRECTIONS[correction](raw[1:])))
+
+
+def _p_value(part: Rows) -> float:
+    """That of the ECCE; rows of blocks have no known law of it, but of their total."""
+    if part.blocks is not None:
+        return p_value_of_total(part)
+    return brownian_range_tail(in_sigmas(cumulative_error(part.atoms), cumulative_scale(part.y_prob, part.weight)))
 
 
 def _field_table(rows: Rows, fields: tuple[Segmentation, ...]) -> Table:

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import BlockEstimate, Estimate, RelativeEstimate
 from mbct.evaluation.metrics.rows import Rows, check_choice, check_count, read_one_column, read_segments
+from mbct.evaluation.metrics.totals import block_null, p_value_of_total
 from mbct.stats.divisions import Bins, uniform_mass
 from mbct.stats.expected_error import cumulative_scale, in_sigmas
 from mbct.stats.partition_error import calibration_n, field_error, prediction_ratio, relative_field_error
@@ -20,7 +21,8 @@ NORMAL_NULL = "the predictions were right (normal law of Σ(y − p))"
 def pcoc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:
     """Predicted over observed positives, Σp / Σy: 1 is right in total, above 1 overestimates.
 
-    The p-value is two-sided, of Σw(y − p) against N(0, Σw²p(1 − p)).
+    The p-value is two-sided, of Σw(y − p) against N(0, Σw²p(1 − p)); with ``time`` or ``groups`` also against the
+    variance of the sums of whole blocks.
 
     Parameters
     ----------
@@ -33,14 +35,13 @@ def pcoc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: U
     0.8
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
-    return how.estimate(
-        rows,
-        lambda rows: float(prediction_ratio(rows.whole)[0]),
-        Estimate,
-        p_value=float(2.0 * ndtr(-in_sigmas(gap, cumulative_scale(rows.y_prob, rows.weight)))),
-        null=NORMAL_NULL,
-    )
+    if rows.blocks is None:
+        gap = abs(float(np.average(rows.y_true - rows.y_prob, weights=rows.weight)))
+        p_value = float(2.0 * ndtr(-in_sigmas(gap, cumulative_scale(rows.y_prob, rows.weight))))
+        null = NORMAL_NULL
+    else:
+        p_value, null = p_value_of_total(rows), block_null(rows)
+    return how.estimate(rows, lambda rows: float(prediction_ratio(rows.whole)[0]), Estimate, p_value=p_value, null=null)
 
 
 def field_ece(

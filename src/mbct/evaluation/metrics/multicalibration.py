@@ -31,7 +31,7 @@ class SegmentError:
     scaled: float
     """ECCE/σ."""
     p_value: float
-    """P-value of this segment alone."""
+    """P-value of this segment alone; nan where rows belong to blocks."""
     corrected_p_value: float
     """The same, corrected for the number of segments."""
 
@@ -70,7 +70,7 @@ def multicalibration_error(
     """The largest ECCE/σ of any segment, times the global σ (Guy et al. 2025).
 
     Segments are all rows, the values of each column of ``by`` and combinations of them. Every segment is tested against
-    the range of Brownian motion.
+    the range of Brownian motion, which takes rows for independent: with ``time`` or ``groups`` there are no p-values.
 
     Parameters
     ----------
@@ -113,7 +113,8 @@ def multicalibration_error(
         [np.bincount(codes, rows.weight, len(m))[m] for codes, m in zip(rows.groups, kept, strict=True)]
     )
     error, scaled = errors_of(rows)
-    p_values = np.asarray([brownian_range_tail(x) for x in scaled])
+    known = rows.blocks is None
+    p_values = np.asarray([brownian_range_tail(x) if known else np.nan for x in scaled])
     corrected = correct(p_values)
     columns = (names, *(a.tolist() for a in (counts, error, scaled, p_values, corrected)))
     segments = sorted((SegmentError(*row) for row in zip(*columns, strict=True)), key=lambda s: (-s.scaled, s.segment))
@@ -124,8 +125,10 @@ def multicalibration_error(
         scaled=float(scaled.max()),
         segments=tuple(segments),
         correction=correction,
-        p_value=float(corrected.min()),
-        null=f"the predictions were right in every segment (range of Brownian motion, {correction} correction)",
+        p_value=float(corrected.min()) if known else None,
+        null=f"the predictions were right in every segment (range of Brownian motion, {correction} correction)"
+        if known
+        else None,
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any, TypedDict, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mbct.data.blocks import number_blocks
+from mbct.errors import ParameterError
 from mbct.evaluation.metrics.results import Estimate, Interval
-from mbct.evaluation.metrics.rows import OrderedRows, Rows, check_confidence, check_count, read_rows
+from mbct.evaluation.metrics.rows import OrderedRows, Rows, blocks_of_rows, check_confidence, check_count, read_rows
 from mbct.progress import progress
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
 
 Statistic = Callable[[Rows], float]
@@ -31,6 +32,7 @@ class IntervalOptions(TypedDict, total=False):
     seed: int
     time: Any
     groups: Any
+    block: BlockSize
 
 
 class NullOptions(IntervalOptions, total=False):
@@ -142,7 +144,21 @@ def prepare(
     groups: tuple[npt.NDArray[np.int64], ...] = (),
 ) -> tuple[Rows, Resampling]:
     """The rows that a metric looks at, and how it is resampled."""
-    how: dict[str, Any] = {name: value for name, value in options.items() if name not in ("time", "groups")}
-    time, together = options.get("time"), options.get("groups")
-    blocks = None if time is None and together is None else number_blocks(time, together)
-    return read_rows(y_true, y_prob, sample_weight, groups, blocks), Resampling(**how)
+    how: dict[str, Any] = {name: value for name, value in options.items() if name not in ("time", "groups", "block")}
+    together = _block_columns(options)
+    resampling = Resampling(**how)
+    if together.given and resampling.n_null > 0:
+        raise ParameterError(
+            f"n_null={resampling.n_null} draws the labels of single rows, as if those of one block were independent: "
+            "leave n_null out, or time and groups"
+        )
+    return read_rows(y_true, y_prob, sample_weight, groups, together), resampling
+
+
+def number_rows(n_rows: int, options: IntervalOptions) -> tuple[npt.NDArray[np.int32] | None, bool]:
+    """Block of each of ``n_rows`` rows, None where they stand alone, and whether blocks are in the order of time."""
+    return blocks_of_rows(n_rows, _block_columns(options))
+
+
+def _block_columns(options: IntervalOptions) -> BlockColumns:
+    return BlockColumns(options.get("time"), options.get("groups"), options.get("block", "day"))

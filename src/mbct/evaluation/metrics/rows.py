@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.metrics.calibration_curve import curve_distances
@@ -19,7 +20,7 @@ from mbct.stats.scores import (
     log_loss_decomposition,
     log_loss_of_rows,
 )
-from mbct.training.folds import BlockNumbers
+from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 
 ECE_BINS = 15
@@ -36,6 +37,8 @@ class Rows:
     groups: tuple[npt.NDArray[np.int64], ...] = ()
     blocks: BlockNumbers | None = None
     """Number of the block of rows that each belongs to, which are resampled together; None where rows stand alone."""
+    in_order: bool = False
+    """Whether blocks follow one another in time."""
 
     def __len__(self) -> int:
         return len(self.y_prob)
@@ -93,7 +96,7 @@ class Rows:
         """The rows at ``index`` (numbers or a mask)."""
         groups = tuple(group[index] for group in self.groups)
         blocks = None if self.blocks is None else self.blocks[index]
-        return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups, blocks)
+        return type(self)(self.y_prob[index], self.y_true[index], self.weight[index], groups, blocks, self.in_order)
 
     def in_one_order(self) -> "OrderedRows":
         """The same rows by prediction, weight, groups and label, whatever their order was."""
@@ -103,7 +106,7 @@ class Rows:
     def by_prediction(self, order: npt.NDArray[np.intp]) -> "OrderedRows":
         """The same rows in an ``order`` in which their predictions ascend."""
         rows = self.take(order)
-        return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks)
+        return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks, rows.in_order)
 
     def with_weight(self, weight: FloatArray) -> Self:
         """Other weights; rows that have none left are dropped."""
@@ -129,21 +132,31 @@ def read_rows(
     y_prob: Any,
     sample_weight: Any = None,
     groups: tuple[npt.NDArray[np.int64], ...] = (),
-    blocks: BlockNumbers | None = None,
+    together: BlockColumns | None = None,
 ) -> Rows:
-    """Check labels, predictions and weights and drop the rows of no weight."""
+    """Check labels, predictions, weights and which rows belong ``together``, and drop the rows of no weight."""
     labels = as_binary_labels(y_true)
     probabilities = as_probabilities(y_prob)
     same_length(len(labels), y_prob=probabilities)
     for group in groups:
         same_length(len(labels), by=group)
-    if blocks is not None:
-        same_length(len(labels), blocks=blocks)
-    rows = Rows(probabilities, labels, as_weights(sample_weight, len(labels)), groups, blocks)
+    rows = Rows(probabilities, labels, as_weights(sample_weight, len(labels)), groups)
+    if together is not None:
+        blocks, in_order = blocks_of_rows(len(labels), together)
+        rows = replace(rows, blocks=blocks, in_order=in_order)
     rows = rows if (rows.weight > 0).all() else rows.take(rows.weight > 0)
     if rows.blocks is None:
         return rows
     return replace(rows, blocks=np.unique(rows.blocks, return_inverse=True)[1].astype(np.int32))
+
+
+def blocks_of_rows(n_rows: int, together: BlockColumns) -> tuple[BlockNumbers | None, bool]:
+    """Block of each row by arrays of time and groups, None where none are given; and whether blocks are in order."""
+    if not together.given:
+        return None, False
+    given = {"time": together.time, "groups": together.groups}
+    same_length(n_rows, **{name: column for name, column in given.items() if column is not None})
+    return number_blocks(together.time, together.groups, together.block), together.options.kind == "time"
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

@@ -52,7 +52,8 @@ def ecce(
 ) -> ScaledEstimate:
     """ECCE = max_k C_k − min_k C_k of the cumulated residuals C_k = (1/n) Σ_{i≤k}(y_i − p_i), sorted by prediction.
 
-    The p-value is that of the range of Brownian motion at ECCE/σ, σ = √(Σw²p(1 − p))/Σw.
+    The p-value is that of the range of Brownian motion at ECCE/σ, σ = √(Σw²p(1 − p))/Σw. It takes rows for independent:
+    with ``time`` or ``groups`` there is none.
 
     Parameters
     ----------
@@ -67,12 +68,13 @@ def ecce(
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     sigma = cumulative_scale(rows.y_prob, rows.weight)
     value = cumulative_error(rows.atoms)
+    known = rows.blocks is None
     return how.estimate(
         rows,
         lambda rows: cumulative_error(rows.atoms),
         ScaledEstimate,
         value=value,
         sigma=sigma,
-        p_value=brownian_range_tail(in_sigmas(value, sigma)),
-        null=BROWNIAN_NULL,
+        p_value=brownian_range_tail(in_sigmas(value, sigma)) if known else None,
+        null=BROWNIAN_NULL if known else None,
     )

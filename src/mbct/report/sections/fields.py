@@ -90,13 +90,13 @@ def _field_error(field: int, n_values: int, error: Callable[[Bins], float], rows
     return error(rows.values(field, n_values))
 
 
-def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEstimate]) -> Section:
+def render(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEstimate], tested_by: str) -> Section:
     """A table of field errors, then a chart a field."""
     was, now, total = biased(fields)
     lead = (
         "Predicted over observed positives (PCOC) of each value: 1 is right, below 1 predictions are too low. Lines "
         f"are 95 % intervals; a filled mark is a significant bias after Holm's correction over {total:,} segments "
-        f"({was:,} before, {now:,} after)."
+        f"({was:,} before, {now:,} after), both {tested_by}."
     )
     if not fields:
         nothing = "The data has no column besides the score that could tell segments apart."

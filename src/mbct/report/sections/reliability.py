@@ -47,7 +47,7 @@ def section(scored: Scored) -> Section:
     lead = (
         "Left, the label rate as a rising function of the prediction (isotonic, no bins to choose). On the dashed line "
         "it equals the prediction; below it predictions are too high. Bands are 95 %, from 200 redrawn sets of labels. "
-        f"Right, the gap in {N_BINS} bins of equal size, with 95 % intervals (Wilson)."
+        f"Right, the gap in {N_BINS} bins of equal size, with 95 % intervals (Wilson). Both go {scored.tested_by}."
     )
     gaps = figure("gaps", _gaps(binned), "Label rate less prediction of each bin, with 95 % intervals", height=430)
     body = (

@@ -1,5 +1,6 @@
 """Chapter: predicted over observed positives through time, before and after."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,11 @@ def section(scored: Scored) -> Section | None:
     unit = periods.name
     lead = (
         f"Predicted over observed positives (PCOC) of each {unit}: 1 is right, below 1 predictions are too low. "
-        "Bands are 95 % intervals of the label rate. A drift after the model was fitted asks for a refit."
+        f"Bands are 95 % intervals of the label rate within the {unit}, from its rows one by one: what {unit}s have in "
+        "common is what the chart shows. A drift after the model was fitted asks for a refit."
     )
-    sides = [group_columns(rows, periods, 0.95) for rows in (scored.before, scored.after)]
+    alone = (replace(rows, blocks=None) for rows in (scored.before, scored.after))
+    sides = [group_columns(rows, periods, 0.95) for rows in alone]
     drawn = _chart(unit, np.array(periods.labels), sides)
     chart_of_time = figure("time", drawn, f"PCOC of each {unit} before and after calibration", height=240)
     return Section("time", "Through time", lead, chart_of_time)

@@ -19,8 +19,8 @@ def section(scored: Scored, order: list[str]) -> Section:
     lead = (
         "The same predictions divided in several ways; shown is the mean gap between prediction and label rate over "
         "the parts. Shuffled parts (the paper's MVCE) see only the total bias and noise; what cancels between segments "
-        "shows when rows are divided by features. The tick is what noise alone would leave of the calibrated "
-        "predictions, if they were right."
+        "shows when rows are divided by features. The tick is what the noise of independent labels alone would "
+        "leave of the calibrated predictions, if they were right."
     )
     what = "Mean calibration gap over shuffled parts, parts by prediction and parts by each feature"
     drawn = figure("views", _chart(views), what, height=max(34 * len(views), 110))

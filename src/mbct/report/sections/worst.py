@@ -17,7 +17,7 @@ def section(scored: Scored, order: list[str]) -> Section:
     lead = (
         f"Of {tested:,} single values and pairs of values, those whose bias is largest even at the near end of its "
         "95 % interval. A pair is listed only where it is significantly worse than each of its values. ● marks a "
-        "significant bias after Holm's correction."
+        f"significant bias after Holm's correction. Intervals and tests go {scored.tested_by}."
     )
     title = "Where predictions were furthest off"
     if not worst:
