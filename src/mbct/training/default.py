@@ -125,6 +125,10 @@ def fit_cross_fitted(
         # A logit recalibration may be significant where trees are not: it has two parameters only.
         steps = significant_recalibration(rows)
         line = () if steps is None else offset_trees((0,), steps, 0.0, rows)
+        # What was tried and dropped has gained nothing: the gain is that of the line, or none.
+        start = None if steps is None else found.start
+        after = rows.log_odds if start is None or start.features != (0,) else start.held_out(rows)
+        gain = held_out_gain(rows, rows.log_odds, after)
         return CrossFittedModel(tuple(with_sums(cells, line)), (), _trace(found), gain)
     offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
     return CrossFittedModel(offsets, grown, _trace(found), gain)
