@@ -42,6 +42,8 @@ class FittedMBCT(Calibrator):
     feature_aware: ClassVar[bool] = True
     negative_sampling_rate: float
     n_threads: int | None
+    time: str | None
+    groups: str | None
     model_: CalibrationEnsemble
     trace_: FitTrace
     fingerprint_: RowFingerprint
@@ -130,11 +132,10 @@ class FittedMBCT(Calibrator):
             return super()._facts()
         shares = zip(self.feature_names_in_, self.feature_importances_, strict=True)
         named = sorted(shares, key=lambda pair: -pair[1])
-        gain, error = self.held_out_gain_, self.held_out_gain_error_
         return {
             **super()._facts(),
             "model": self.form_,
-            "held-out gain in log loss": "–" if gain is None else f"{gain:.5f} ± {error or 0.0:.5f}",
+            "held-out log loss": describe_gain(self) or "–",
             "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
         }
 
@@ -170,6 +171,25 @@ class FittedMBCT(Calibrator):
         self.held_out_gain_by_fold_ = [gain for gain in by_fold if gain is not None] or None
         excluded = read_list(state.get("excluded_features", []), "excluded_features", MOST_FEATURES)
         self.excluded_features_ = [text(name, "excluded_features") for name in excluded]
+
+
+def describe_gain(fitted: FittedMBCT) -> str:
+    """Held-out log loss before and after, its fall with the standard error, and that of each fold; "" if unknown."""
+    gain, error = fitted.held_out_gain_, fitted.held_out_gain_error_ or 0.0
+    if gain is None:
+        return ""
+    rounds, by_fold = fitted.trace_.rounds, fitted.held_out_gain_by_fold_ or []
+    losses = f"{rounds[0].loss_before:.5f} → {rounds[0].loss_before - gain:.5f}, " if rounds else ""
+    each = ", ".join(f"{value:.5f}" for value in by_fold)
+    folds = f" ({len(by_fold)} {kind_of_folds(fitted)}: {each})" if by_fold else ""
+    return f"{losses}{'higher' if gain < 0.0 else 'lower'} by {abs(gain):.5f} ± {error:.5f}{folds}".replace("-", "−")
+
+
+def kind_of_folds(fitted: FittedMBCT) -> str:
+    """What the folds of the held-out gains are, as far as the parameters tell."""
+    if fitted.time is not None:
+        return "stretches of time"
+    return "folds of groups" if fitted.groups is not None else "folds"
 
 
 def _gain(content: Any) -> float | None:

@@ -32,10 +32,12 @@ class Correction:
 
 
 class Moves:
-    """Sums of predictions before and after by the codes of every feature, added up batch by batch."""
+    """Sums of predictions before and after by the codes of every feature in use, added up batch by batch."""
 
     def __init__(self, model: "CalibrationEnsemble | None"):
         self._model = model if model is not None and model.trees else None
+        trees = () if self._model is None else self._model.trees
+        self._used = sorted({int(j) for tree in trees for j in set(tree.feature.tolist()) if j > 0})
         self._sums: list[npt.NDArray[np.float64]] = []
 
     def add(self, batch: Any, y_prob: Any, calibrated: Any, weight: Any) -> None:
@@ -56,7 +58,7 @@ class Moves:
                     for amount in (weight, weight * y_prob, weight * calibrated)
                 ]
             )
-            for j in range(1, len(bins.names))
+            for j in self._used
         ]
         self._sums = found if not self._sums else [a + b for a, b in zip(self._sums, found, strict=True)]
 
@@ -65,7 +67,7 @@ class Moves:
         from mbct.model.wording import condition
 
         found = []
-        features = () if self._model is None else list(self._model.bins)[1:]
+        features = [] if self._model is None else [self._model.bins[j] for j in self._used]
         for feature, (count, before, after) in zip(features, self._sums, strict=bool(self._sums)):
             moves = [
                 Correction(

@@ -1,6 +1,6 @@
 """``mbct fit``: learn a calibration and write it to a file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -90,13 +90,24 @@ def fit(
             many = fit_classes(data, roles, classes, method, parameters, {**blocks, "features": named})
             many.save(output)
             text = f"{data.count():,} rows, {len(classes)} classes: {', '.join(classes)}\nwrote {output}"
-            document = {"model": output, **roles.to_dict(), "method": many.method, "classes": classes}
+            document = {"model": output, **_used(roles, many).to_dict(), "method": many.method, "classes": classes}
             answer(text, document, as_json=as_json)
             return
         fitted = fit_rows(data, roles, method, parameters, {**blocks, "features": named})
     fitted.calibrator.save(output)
-    document = {"model": output, **roles.to_dict(), **fitted.to_dict()}
+    document = {"model": output, **_used(roles, fitted.calibrator).to_dict(), **fitted.to_dict()}
     answer(f"{fitted}\nwrote {output}", document, as_json=as_json)
+
+
+def _used(roles: Roles, calibrator: "Calibrator") -> Roles:
+    """Roles without the features that the fit has left out; those that the user names are kept."""
+    if roles.features is None or getattr(calibrator, "features", None) is not None:
+        return roles
+    left_out = getattr(calibrator, "excluded_features_", [])
+    features = tuple(name for name in roles.features if name not in left_out)
+    return replace(
+        roles, features=features, excluded=(*roles.excluded, *((name, _IDENTIFIES_TIME) for name in left_out))
+    )
 
 
 @dataclass(frozen=True)
@@ -151,9 +162,9 @@ class Fitted:
         largest = f"largest corrections: {'; '.join(map(str, self.corrections))}" if self.corrections else ""
         certificate = getattr(self.calibrator, "certificate_", None)
         certified = [] if certificate is None else [f"certified {line}" for line in certificate.lines()]
-        return "\n".join(line for line in (rows, self._gain(), columns, largest, *certified) if line)
+        return "\n".join(line for line in (rows, self._gain(), self._size(), columns, largest, *certified) if line)
 
-    def _gain(self) -> str:
+    def _size(self) -> str:
         from mbct.calibrators.inputs import FEWEST
 
         if self.model is None:
@@ -164,16 +175,17 @@ class Fitted:
             why = "too few rows to tell" if few else "held-out data show no significant gain"
             return f"no trees: {why}, so predictions are returned unchanged"
         pairs = "" if self.reordered is None else f"; {self.reordered:.1%} of row pairs changed rank"
-        size = f"{getattr(self.calibrator, 'form_', '')}{pairs}"
-        if self.gain is None:
-            return size
-        error = 1.96 * float(getattr(self.calibrator, "held_out_gain_error_", None) or 0.0)
-        moved = "falls" if self.gain >= 0 else "rises"
-        low, high = abs(self.gain) - error, abs(self.gain) + error
-        return f"held-out log loss {moved} by {abs(self.gain):.3g} (95 % interval {low:.3g} to {high:.3g}); {size}"
+        return f"{getattr(self.calibrator, 'form_', '')}{pairs}"
+
+    def _gain(self) -> str:
+        from mbct.calibrators.fitted_mbct import FittedMBCT, describe_gain
+
+        text = describe_gain(self.calibrator) if isinstance(self.calibrator, FittedMBCT) else ""
+        return f"held-out log loss: {text}" if text else ""
 
 
 _MOST_COLUMNS = 8
+_IDENTIFIES_TIME = "its values identify the time"
 
 
 def feature_shares(calibrator: "Calibrator") -> list[tuple[str, float]]:

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
+from mbct.calibrators.base import Calibrator
 from mbct.model.rules import Rule
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
-from mbct.report.sections import heat_map
+from mbct.report.sections import heat_map, held_out
 
 MOST_RULES = 400
 _MOST_VALUES = 6
@@ -31,10 +32,11 @@ def compute(scored: Scored) -> RuleList | None:
     return RuleList(tuple(ordered[:MOST_RULES]), len(ordered), heat_map.compute(scored.model, ordered))
 
 
-def render(found: RuleList | None) -> Section:
-    """A search box and the table."""
+def render(found: RuleList | None, calibrator: Calibrator) -> Section:
+    """What held-out rows gained at the fit, a search box and the table."""
+    gain = held_out.render(calibrator)
     if found is None:
-        return Section("rules", TITLE, "This model has no rules: it leaves no tree to read.", "")
+        return Section("rules", TITLE, "This model has no rules: it leaves no tree to read.", gain)
     of = "" if found.total == len(found.rules) else f"; the {len(found.rules):,} strongest of {found.total:,} are shown"
     target = found.rules[0].applies_to
     lead = (
@@ -66,5 +68,5 @@ def render(found: RuleList | None) -> Section:
         f'<output id="rule-count" aria-live="polite">{len(lines):,} rules</output></p>'
     )
     listed = table(columns, lines, name="rules-table", label="rules")
-    body = f'{heat_map.render(found.maps, target)}{search}<div class="tall">{listed}</div>'
+    body = f'{gain}{heat_map.render(found.maps, target)}{search}<div class="tall">{listed}</div>'
     return Section("rules", TITLE, lead, body, folded=True)
