@@ -71,7 +71,8 @@ def run_demo(folder: Path) -> DemoResult:
         carrier = test.frame["carrier"].to_numpy()
         metrics = {name: _metrics(test.late, p, carrier) for name, p in predictions.items()}
         advance(1)
-        ratios = {name: _ratio_by_carrier(test.late, p, carrier) for name, p in predictions.items()}
+        date = test.frame[TIME].to_numpy()
+        ratios = {name: _ratio_by_carrier(test.late, p, carrier, date) for name, p in predictions.items()}
         picture = folder / "carriers.png"
         draw_carriers(ratios, picture)
         trees.save(folder / "model.json")
@@ -116,13 +117,15 @@ def _metrics(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str
     }
 
 
-def _ratio_by_carrier(late: FloatArray, prediction: FloatArray, carrier: Any) -> dict[str, tuple[float, float, float]]:
-    """Predicted over true delays (PCOC) of each carrier with at least 500 flights, with a 95 % interval."""
+def _ratio_by_carrier(
+    late: FloatArray, prediction: FloatArray, carrier: Any, date: Any
+) -> dict[str, tuple[float, float, float]]:
+    """Predicted over true delays (PCOC) of each carrier with at least 500 flights, with a 95 % interval of days."""
     ratios = {}
     for name in sorted(set(carrier)):
         rows = carrier == name
         if rows.sum() >= 500:
-            result = pcoc(late[rows], prediction[rows], confidence=0.95)
+            result = pcoc(late[rows], prediction[rows], confidence=0.95, time=date[rows])
             if result.interval is not None:
                 ratios[str(name)] = (result.value, result.interval.lower, result.interval.upper)
     return ratios
@@ -157,7 +160,7 @@ def draw_carriers(ratios: dict[str, dict[str, tuple[float, float, float]]], path
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(np.arange(len(order)), order)
-    axes.set_xlabel("predicted delays / true delays (1 is right; bars: 95 % interval)")
+    axes.set_xlabel("predicted delays / true delays (1 is right; bars: 95 % interval, whole days resampled)")
     axes.set_ylabel("carrier")
     axes.set_title("October to December: is each carrier's delay probability right?", loc="left")
     axes.legend(loc="lower right", frameon=False)

@@ -147,3 +147,18 @@ def test_intervals_are_of_whole_days(folder: Path):
     rows = json.loads(mbct(*arguments, "--time", "none", "--json", cwd=folder).out)["before"]["intervals"]
     days = json.loads(mbct(*arguments, "--json", cwd=folder).out)["before"]["intervals"]
     assert rows["log_loss_low"] != days["log_loss_low"]
+
+
+def test_blocks_are_as_long_as_asked(folder: Path):
+    query = "SELECT *, DATE '2024-01-01' + (row_number() OVER () % 40)::INT AS day FROM data"
+    arguments = ["evaluate", "clicks.parquet", "--sql", query, "--metrics", "ece", "--by", "device", "--json"]
+    found = [
+        json.loads(mbct(*arguments, "--block", block, cwd=folder).out)["before"] for block in ("day", "week", "week")
+    ]
+    assert found[0]["segments"]["p_value"] != found[1]["segments"]["p_value"]
+    assert found[1] == found[2]
+    assert "of 40 whole blocks" in found[0]["notes"][0]
+    assert "of 6 whole blocks" in found[1]["notes"][0]
+    refused = mbct(*arguments, "--block", "nonsense", cwd=folder)
+    assert refused.code == 2
+    assert "block='nonsense' must be 'day', 'week', 'hour' or a number" in refused.err

@@ -239,11 +239,38 @@ def test_a_leak_is_named_once(arguments: list[str], folder: Path, tmp_path: Path
 def test_fit_says_what_it_did(folder: Path, tmp_path: Path):
     done = mbct("fit", folder / "clicks.parquet", *QUICK, "-o", "model.json", cwd=tmp_path)
     assert done.code == 0, done.err
-    rows, gain, *more, written = done.out.splitlines()
+    rows, gain, size, *more, written = done.out.splitlines()
     assert rows.startswith("4,000 rows, label rate 0.1515")
-    assert re.fullmatch(
-        r"held-out log loss falls by 0\.\d+ \(95 % interval \S+ to \S+\); \d+ trees .*% of row pairs changed rank", gain
-    )
+    fold = r"−?0\.\d{5}"
+    losses = rf"held-out log loss: {fold} → {fold}, lower by {fold} ± {fold}"
+    assert re.fullmatch(rf"{losses} \(2 folds: {fold}, {fold}\)", gain)
+    assert re.fullmatch(r"\d+ trees .*% of row pairs changed rank", size)
     assert more[-1].startswith("largest corrections: device mobile raised by ")
     assert more[-1].count("raised by") + more[-1].count("lowered by") == 3
     assert written == "wrote model.json"
+
+
+def test_a_model_without_trees_has_gained_nothing(folder: Path, tmp_path: Path):
+    query = "SELECT * REPLACE ((hash(age, pctr) % 1000 < 1000 * pctr)::INT AS click) FROM data"
+    arguments = ["fit", folder / "clicks.parquet", "--sql", query, *QUICK, "-o", "model.json"]
+    done = mbct(*arguments, cwd=tmp_path)
+    assert re.search(r"^held-out log loss: (\S+) → \1, lower by 0\.00000 ± 0\.00000 \(2 folds: ", done.out, re.M)
+    assert "no trees: held-out data show no significant gain" in done.out
+    found = json.loads(mbct(*arguments, "--json", cwd=tmp_path).out)
+    assert (found["rules"], found["held_out_gain"], found["held_out_gain_error"]) == (0, 0.0, 0.0)
+
+
+def test_columns_that_the_fit_leaves_out_are_named_and_not_spoken_of(folder: Path, tmp_path: Path):
+    days = "SELECT *, DATE '2024-01-12' + (row_number() OVER () // 100)::INT AS day FROM data"
+    query = f"SELECT *, month(day) AS month FROM ({days})"
+    arguments = ["fit", folder / "clicks.parquet", "--sql", query, *QUICK, "-o", "model.json"]
+    done = mbct(*arguments, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert re.search(r"\(2 stretches of time: ", done.out)
+    assert "largest corrections: " in done.out
+    assert "month" not in done.out
+    found = json.loads(mbct(*arguments, "--json", cwd=tmp_path).out)
+    assert "month" not in found["features"]
+    assert found["excluded"] == [{"column": "month", "reason": "its values identify the time"}]
+    kept = json.loads(mbct(*arguments, "--features", "month,device", "--json", cwd=tmp_path).out)
+    assert (kept["features"], kept["excluded"]) == (["month", "device"], [])

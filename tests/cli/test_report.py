@@ -40,3 +40,16 @@ def test_a_file_that_is_no_page_and_a_score_that_is_none(folder: Path, tmp_path:
     wrong = mbct(*arguments, "--score", "age", "-o", "report.html", cwd=tmp_path)
     assert "score 'age' lies outside [0, 1]" in wrong.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_blocks_are_as_long_as_asked(folder: Path, tmp_path: Path):
+    query = "SELECT *, DATE '2024-01-01' + (row_number() OVER () % 40)::INT AS day FROM data"
+    arguments = ["report", folder / "isotonic.json", folder / "clicks.parquet", "--sql", query, "-o", "report.html"]
+    for block, n_blocks in (("day", 40), ("week", 6)):
+        done = mbct(*arguments, "--block", block, cwd=tmp_path)
+        assert done.code == 0, done.err
+        page = (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert f"by the sums of {n_blocks} whole blocks of rows" in page
+    refused = mbct(*arguments, "--block", "nonsense", cwd=tmp_path)
+    assert refused.code == 2
+    assert "block='nonsense' must be 'day', 'week', 'hour' or a number" in refused.err

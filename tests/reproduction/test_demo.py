@@ -3,9 +3,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from reproduction.datasets.flights import flights_are_installed
+from reproduction.demo import _ratio_by_carrier
 from terminal import mbct, on_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -45,6 +47,15 @@ def test_the_printed_table_as_markdown():
         "| AUC | 0.70000 | **0.80000** |",
         "| ECE | **0.00100** | **0.00100** |",
     ]
+
+
+def test_intervals_of_carriers_are_of_whole_days():
+    """Rows of a day are copies of each other: their number must not narrow the interval."""
+    date = np.datetime64("2013-10-01") + np.repeat(np.arange(90), 20)
+    late, carrier = (np.arange(90) % 3 == 0).astype(float), np.array(["UA"])
+    few = _ratio_by_carrier(np.repeat(late, 20), np.full(1800, 0.3), np.repeat(carrier, 1800), date)["UA"]
+    assert few[0] == pytest.approx(0.9)
+    assert few[2] - few[1] > 0.4
 
 
 @pytest.mark.slow

@@ -56,6 +56,20 @@ def test_calibrated_bases_get_the_identity():
     assert all(kept)
 
 
+def test_trees_that_were_dropped_have_gained_nothing():
+    for seed in range(20, 24):
+        unchanged = fit(biased_clicks(seed, 5_000, calibrated=True).frame, max_trees=20)
+        assert (unchanged.held_out_gain_, unchanged.held_out_gain_error_) == (0.0, 0.0)
+        assert set(unchanged.held_out_gain_by_fold_) == {0.0}
+
+
+def test_a_line_that_was_kept_has_its_own_gain():
+    frame = biased_clicks(20, 5_000, calibrated=True).frame[["p", "y"]]
+    moved = fit(frame.assign(p=frame["p"] ** 1.15), max_trees=1, learning_rate=1e-6)
+    assert len(moved.model_.trees) == 1
+    assert moved.held_out_gain_ > moved.held_out_gain_error_ > 0.0
+
+
 def test_threads_row_order_and_copies_do_not_change_the_model():
     frame = biased_clicks(2, 4_000).frame
     expected = model_bytes(fit(frame, n_threads=1))

@@ -13,12 +13,17 @@ from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.diagnostics.decision_curve import compute_decision_curve
-from mbct.evaluation.diagnostics.field_bias import compute_field_bias, worst_segments
-from mbct.evaluation.diagnostics.reliability import compute_panels, compute_reliability, wilson_interval
+from mbct.evaluation.diagnostics.field_bias import compute_field_bias, field_bias_of_rows, worst_segments
+from mbct.evaluation.diagnostics.reliability import (
+    compute_panels,
+    compute_reliability,
+    reliability_of_rows,
+    wilson_interval,
+)
 from mbct.evaluation.diagnostics.subgroups import bins_of_equal_weight, compute_subgroups
 from mbct.evaluation.diagnostics.tree_outline import first_grown, outline_tree, replay_growth
 from mbct.evaluation.diagnostics.views import compute_bins_curves, view_errors
-from mbct.evaluation.metrics.rows import read_rows, read_segments
+from mbct.evaluation.metrics.rows import Rows, read_rows, read_segments
 from mbct.metrics import ece, field_ece, net_benefit, pcoc
 from mbct.stats.scores import log_loss_of_rows
 from mbct.stats.testing import total_p_values
@@ -257,3 +262,26 @@ def test_the_first_grown_tree_is_the_first_with_two_splits() -> None:
     assert first_grown(replace(model, trees=(stump, *trees))) == 1
     assert first_grown(replace(model, trees=(*trees, stump))) == 0
     assert first_grown(replace(model, trees=(stump,))) == 0
+
+
+def test_bands_and_intervals_of_blocks_allow_for_shared_shocks() -> None:
+    """Fifty copies of every row, a block each: bands are those of the rows alone, not of fifty times as many."""
+    data = biased_clicks(3, 1500, calibrated=True)
+    copies = np.repeat(np.arange(1500), 50)
+    fields = read_segments(data.frame[["device"]])
+    alone = read_rows(data.y, data.p, None, tuple(field.codes for field in fields))
+    many = alone.take(copies)
+    together = replace(many, blocks=copies.astype(np.int32))
+
+    def width(rows: Rows, n_bins: int | None) -> float:
+        curve = reliability_of_rows(rows, "", n_bins, 0.95, None)
+        return float(np.average(curve.upper - curve.lower, weights=curve.count))
+
+    for n_bins in (None, 10):
+        assert width(many, n_bins) < 0.5 * width(alone, n_bins)
+        assert width(together, n_bins) == pytest.approx(width(alone, n_bins), rel=0.25)
+    found = [field_bias_of_rows(rows, fields, 20, 0.95, "holm")[0].segments for rows in (alone, many, together)]
+    for one, copied, in_blocks in zip(*found, strict=True):
+        assert copied.p_value < one.p_value
+        assert in_blocks.p_value == pytest.approx(one.p_value, rel=0.3)
+        assert (in_blocks.lower, in_blocks.upper) == pytest.approx((one.lower, one.upper), rel=0.05)

@@ -225,3 +225,51 @@ def test_groups_and_numbers_of_days_give_the_same_intervals():
     assert again.interval != metrics.ece(y, p, **options).interval
     found = metrics.evaluate(y, p, by=by, groups=day, n_bootstrap=5, metrics=["ece"])
     assert f"5 resamples of {day.max() + 1:,} whole blocks" in str(found)
+
+
+def _hours():
+    y, p, by, w = _sample()
+    return y, p, by, w, np.datetime64("2024-01-01T00") + 5 * np.arange(len(y)) * np.timedelta64(1, "h")
+
+
+def test_blocks_are_as_long_as_asked():
+    y, p, by, _, hours = _hours()
+    intervals = [
+        metrics.evaluate(y, p, by=by, time=hours, block=block, metrics=["ece"], n_bootstrap=20).intervals["ece_high"]
+        for block in ("day", "week", "hour", 10)
+    ]
+    assert len(set(intervals)) == 4
+    assert metrics.ece(y, p, time=hours, block="week", confidence=0.9).interval is not None
+
+
+@pytest.mark.parametrize("block", ["fortnight", 1, 2.5])
+def test_a_wrong_block_is_refused(block):
+    y, p, _, _, hours = _hours()
+    for metric in (metrics.evaluate, metrics.ece):
+        with pytest.raises(ParameterError, match=f"block={block!r} must be 'day', 'week', 'hour' or a number"):
+            metric(y, p, time=hours, block=block)
+
+
+@pytest.mark.parametrize("name", ["time", "groups"])
+def test_a_short_column_is_called_by_its_argument(name):
+    y, p, by, _, hours = _hours()
+    with pytest.raises(DataError, match=f"{name} has {len(y) - 1:,} rows where {len(y):,} were expected"):
+        metrics.evaluate(y, p, by=by, **{name: hours[1:]})
+
+
+def test_p_values_go_by_blocks_or_are_left_out():
+    y, p, by, w, hours = _hours()
+    options = {"by": by, "sample_weight": w, "confidence": None}
+    alone, together = (metrics.evaluate(y, p, **options, **blocks) for blocks in ({}, {"time": hours}))
+    assert "ECCE against the range of Brownian motion" in alone.notes[0]
+    assert "Student's t of the sums" in together.notes[0]
+    assert alone.segments["p_value"] != together.segments["p_value"]
+    assert alone.overall["ecce"] == together.overall["ecce"]
+    assert together.overall["p_value"] == metrics.pcoc(y, p, sample_weight=w, time=hours).p_value
+    assert "Brownian" not in str(together)
+    worst = metrics.multicalibration_error(y, p, by, groups=hours)
+    assert worst.p_value is None
+    assert np.isnan(worst.worst.corrected_p_value)
+    assert metrics.ecce(y, p, time=hours).p_value is None
+    with pytest.raises(ParameterError, match="n_null=9 draws the labels of single rows"):
+        metrics.ece(y, p, time=hours, n_null=9)

@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
 from mbct.evaluation.metrics.totals import compare_totals
-from mbct.stats.divisions import equal_width, pooled_blocks, uniform_mass
+from mbct.stats.divisions import Bins, equal_width, pooled_blocks, uniform_mass
 from mbct.stats.scores import isotonic_rates
 from mbct.stats.testing import effective_share
 from mbct.validation import FloatArray
@@ -126,7 +127,7 @@ def reliability_of_rows(
     else:
         bins = uniform_mass(rows.atoms, min(n_bins, len(rows)))
         x, rate, count = bins.pred / bins.count, bins.label / bins.count, bins.count
-        lower, upper = wilson_interval(rate, count * _rows_of_weight(rows, x, confidence), confidence)
+        lower, upper = wilson_interval(rate, _size_of_bins(rows, bins, confidence), confidence)
     end = float(rows.y_prob.max()) if reach is None else reach
     end = end if end > 0.0 else 1.0
     in_parts_of_end = Rows(np.minimum(rows.y_prob / end, 1.0), rows.y_true, rows.weight)
@@ -135,17 +136,18 @@ def reliability_of_rows(
     return ReliabilityCurve(name, x, rate, lower, upper, count, bars.count / total, end, confidence, total)
 
 
-def _rows_of_weight(rows: Rows, mean_prediction: FloatArray, confidence: float) -> FloatArray:
-    """Independent rows that a unit of weight is worth in each of the bins of rising mean prediction.
-
-    Rows of blocks vary together and are worth less, by the design effect of their bin, whose ends are taken half-way
-    between the means.
-    """
+def _size_of_bins(rows: Rows, bins: Bins, confidence: float) -> FloatArray:
+    """Independent rows that each bin is worth: rows of blocks vary together and are worth fewer."""
     if rows.blocks is None:
-        return np.full(len(mean_prediction), effective_share(rows.weight))
-    codes = np.searchsorted((mean_prediction[1:] + mean_prediction[:-1]) / 2.0, rows.y_prob)
-    found = compare_totals(rows, codes, len(mean_prediction), confidence)
-    return found.size / np.maximum(found.sums.count, 1e-300)
+        return bins.count * effective_share(rows.weight)
+    found = compare_totals(rows, _bin_of_rows(rows, bins), len(bins), confidence)
+    return bins.count * found.size / np.maximum(found.sums.count, 1e-300)
+
+
+def _bin_of_rows(rows: Rows, bins: Bins) -> npt.NDArray[np.int64]:
+    """Number of the bin of each row, whose ends are taken half-way between the mean predictions."""
+    mean = bins.pred / bins.count
+    return np.searchsorted((mean[1:] + mean[:-1]) / 2.0, rows.y_prob)
 
 
 def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
@@ -153,14 +155,15 @@ def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
 
     The band holds the fits to labels drawn from the fit itself, to which half a row of each class is added in each
     block, so that blocks of one class have a width too; more than 1,000 predictions are first put into as many bins.
+    Where rows belong to blocks of time or groups, it holds the fits to whole such blocks resampled as well.
     """
     merged = uniform_mass(rows.atoms, _MOST_ATOMS) if len(rows.atoms) > _MOST_ATOMS else rows.atoms
     start = pooled_blocks(merged.count, merged.label)
     last = np.append(start[1:], len(merged)) - 1
     size, label = np.add.reduceat(merged.count, start), np.add.reduceat(merged.label, start)
-    share = _rows_of_weight(rows, np.add.reduceat(merged.pred, start) / size, confidence)
+    share = effective_share(rows.weight)
     drawn_from = np.repeat((label * share + 0.5) / (size * share + 1.0), last - start + 1)
-    n_rows = np.maximum(np.rint(merged.count * np.repeat(share, last - start + 1)), 1.0).astype(np.int64)
+    n_rows = np.maximum(np.rint(merged.count * share), 1.0).astype(np.int64)
     ends = np.unique(np.concatenate([start, last]))
     rng = np.random.default_rng(0)
     fits = [
@@ -168,7 +171,22 @@ def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
         for _ in range(_DRAWS)
     ]
     tail = (1.0 - confidence) / 2.0
-    lower, upper = np.quantile(fits, [tail, 1.0 - tail], axis=0)
     rate = isotonic_rates(merged)[ends]
+    bands = [np.quantile(fits, [tail, 1.0 - tail], axis=0), np.stack([rate, rate])]
+    if rows.blocks is not None:
+        bands.append(np.quantile(_resampled_fits(rows, rows.blocks, merged)[:, ends], [tail, 1.0 - tail], axis=0))
     x, weight = (merged.pred / merged.count)[ends], size[np.searchsorted(start, ends, side="right") - 1]
-    return x, rate, np.minimum(lower, rate), np.maximum(upper, rate), weight
+    return x, rate, np.min([low for low, _ in bands], axis=0), np.max([high for _, high in bands], axis=0), weight
+
+
+def _resampled_fits(rows: Rows, blocks: npt.NDArray[np.int32], bins: Bins) -> FloatArray:
+    """Isotonic rates of the bins in resamples of whole blocks of rows, one after the other."""
+    rng, number, n_blocks = np.random.default_rng(0), _bin_of_rows(rows, bins), int(blocks.max()) + 1
+    fits = np.empty((_DRAWS, len(bins)))
+    for fit in fits:
+        times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
+        weight = rows.weight * times[blocks]
+        label = np.bincount(number, weight * rows.y_true, len(bins)).astype(np.float64)
+        count = np.maximum(np.bincount(number, weight, len(bins)), 1e-9)  # an empty bin bends to its neighbours
+        fit[:] = isotonic_rates(Bins(count, label, bins.pred))
+    return fits

@@ -28,7 +28,7 @@ def render(calibrator: Calibrator) -> str:
 def _chart(by_fold: list[float], mean: float, error: float, kind: str) -> Any:
     alt = altair()
     folds = [{"fold": i, "gain": gain} for i, gain in enumerate(by_fold, start=1)]
-    y = alt.Y("gain:Q", title=None, axis=alt.Axis(tickCount=4, format="~g"))
+    y = alt.Y("gain:Q", title=None, scale=alt.Scale(padding=8), axis=alt.Axis(tickCount=4, format="~g"))
     band = chart([{"gain": mean - error, "high": mean + error}]).mark_rect(color=AFTER, opacity=0.18)
     line = chart([{"gain": mean}]).mark_rule(color=AFTER, strokeWidth=1.5)
     title = f"{kind}, first to last" if kind == "stretches of time" else kind

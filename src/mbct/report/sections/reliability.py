@@ -44,10 +44,11 @@ def section(scored: Scored) -> Section:
         height=340,
     )
     bars = figure("scores", _histogram(curves, highest), "Histogram of the predictions before and after", height=110)
+    redrawn = "labels" if scored.before.blocks is None else "labels and of whole blocks of rows, the wider of the two"
     lead = (
         "Left, the label rate as a rising function of the prediction (isotonic, no bins to choose). On the dashed line "
-        "it equals the prediction; below it predictions are too high. Bands are 95 %, from 200 redrawn sets of labels. "
-        f"Right, the gap in {N_BINS} bins of equal size, with 95 % intervals (Wilson). Both go {scored.tested_by}."
+        "it equals the prediction; below it predictions are too high. Bands are 95 %, from 200 redrawn sets of "
+        f"{redrawn}. Right, the gap in {N_BINS} bins of equal size, with 95 % intervals (Wilson) {scored.tested_by}."
     )
     gaps = figure("gaps", _gaps(binned), "Label rate less prediction of each bin, with 95 % intervals", height=430)
     body = (
