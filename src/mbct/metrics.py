@@ -10,10 +10,12 @@ Rows and the keywords ``**resampling`` mean the same in every metric:
 - ``confidence`` (float or None, default None): level of the bootstrap interval; None computes none.
 - ``n_bootstrap`` (int, default 200): number of resamples.
 - ``seed`` (int, default 0): seed of everything random.
-- ``time`` (array or None, default None): dates, timestamps or numbers of days; whole days are resampled.
+- ``time`` (array or None, default None): dates, timestamps or numbers of days; whole blocks of it are resampled.
 - ``groups`` (array or None, default None): which rows belong together; whole groups are resampled.
+- ``block`` (default "day"): blocks of ``time``: "day", "week", "hour" or a number of equal stretches.
 - ``n_null`` (int, default 0): number of simulated data sets behind the p-value, 0 for none. ``ecce``,
-  ``multicalibration_error`` and ``pcoc`` have a p-value in closed form instead; ``pud`` and the scores have none.
+  ``multicalibration_error`` and ``pcoc`` have a p-value in closed form instead; ``pud`` and the scores have none. With
+  ``time`` or ``groups`` only that of ``pcoc`` is known, by the sums of blocks.
 """
 
 from typing import TYPE_CHECKING
