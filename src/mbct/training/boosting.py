@@ -41,7 +41,7 @@ class BoostingOptions:
     compresses the ensemble into few trees.
     """
 
-    max_trees: int = 600
+    max_trees: int = 1000
     leaves: tuple[int, ...] = (15, 63, 127)
     small_leaves: int = 5
     much_more: float = 1.1
