@@ -29,7 +29,8 @@ def test_shapes_and_fitted_names(fitted):
     assert probabilities.shape == (3_000, 2)
     assert np.allclose(probabilities.sum(axis=1), 1.0)
     assert np.array_equal(fitted.calibrate(DATA.frame), probabilities[:, 1])
-    assert set(np.unique(fitted.predict(DATA.frame))) <= {0, 1}
+    assert np.array_equal(fitted.predict(DATA.frame), (probabilities[:, 1] > 0.5).astype(int))
+    assert set(fitted.predict(DATA.frame)) == {0, 1}
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.feature_names_in_.tolist() == ["device", "night", "site", "age", "p"]
     assert fitted.n_features_in_ == 5
@@ -123,10 +124,14 @@ def test_odd_values_at_prediction_give_finite_answers(fitted):
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.parametrize("score", [0.0, 1.0, 1e-300])
-def test_extreme_scores_give_a_result(preset, score):
-    frame = DATA.frame.assign(p=np.where(np.arange(3_000) % 3, DATA.p, score))
+def test_extreme_scores_are_corrected_as_far_as_the_preset_can(preset, score):
+    """The default adds to clipped log-odds; the paper multiplies odds, so that nothing moves a score of 0."""
+    extreme = np.arange(3_000) % 3 == 0
+    frame = DATA.frame.assign(p=np.where(extreme, score, DATA.p))
     answer = MBCTCalibrator("p", preset=preset).fit(frame, "y").calibrate(frame)
     assert np.all((answer >= 0) & (answer <= 1))
+    expected = 0.0 if preset == "paper" and score < 0.5 else DATA.y[extreme].mean()
+    assert answer[extreme].mean() == pytest.approx(expected, abs=0.03)
 
 
 @pytest.mark.parametrize(

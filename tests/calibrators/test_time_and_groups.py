@@ -129,14 +129,34 @@ def test_groups_are_routed_by_scikit_learn():
         assert model_bytes(fitted) == model_bytes(by_group) != model_bytes(by_row)
 
 
-def test_a_gap_and_a_half_life_change_the_model():
+def test_a_gap_leaves_out_days_next_to_held_out_ones_and_keeps_the_bias_that_all_share():
     frame, _ = days(11, bias=1.0)
-    settings = [{}, {"gap": 3}, {"half_life": 2.0}]
-    models = {
-        model_bytes(MBCTCalibrator("p", features=["hour", "segment"], time="ts", max_trees=30, **more).fit(frame, "y"))
-        for more in settings
-    }
-    assert len(models) == 3
+
+    def fitted(**gap):
+        return MBCTCalibrator("p", features=["hour", "segment"], time="ts", max_trees=30, **gap).fit(frame, "y")
+
+    without, narrow, wide = fitted(), fitted(gap=1), fitted(gap=8)
+    assert model_bytes(fitted(gap=0)) == model_bytes(without)
+    assert len({model_bytes(each) for each in (without, narrow, wide)}) == 3
+    a, not_a = frame["segment"] == "a", frame["segment"] != "a"
+    for each in (without, narrow, wide):
+        factor = each.calibrate(frame) / frame["p"]
+        assert factor[a].mean() > 1.3 * factor[not_a].mean()
+
+
+def test_a_bias_that_has_ended_is_kept_less_the_shorter_the_half_life():
+    (biased, day), (calm, _) = (days(21, bias=bias, spread=0.1) for bias in (1.0, 0.0))
+    frame = pd.concat([biased[day < 30], calm[day >= 30]], ignore_index=True)
+
+    def moved(half_life):
+        settings = {"features": ["hour", "segment"], "time": "ts", "max_trees": 30, "half_life": half_life}
+        q = MBCTCalibrator("p", **settings).fit(frame, "y").calibrate(frame)[frame["segment"] == "a"]
+        p = frame.loc[frame["segment"] == "a", "p"]
+        return float(np.mean(np.log(q / (1 - q)) - np.log(p / (1 - p))))
+
+    long, default, short = moved(1000.0), moved(None), moved(2.0)
+    assert long > 1.2 * default > 1.2 * 1.2 * short
+    assert moved(8.0) == default  # one fold of forty days in five
 
 
 def test_the_paper_stops_by_held_out_blocks_on_request():

@@ -4,7 +4,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from mbct import load_model
+from mbct import MBCTCalibrator, load_model
 from mbct.calibrators import DirichletCalibrator, MulticlassCalibrator
 from mbct.errors import DataError, MBCTWarning, ParameterError
 
@@ -164,15 +164,28 @@ def test_identifiers_and_dates_are_no_features(coupling):
     assert np.array_equal(model.calibrate(frame), model.calibrate(frame.assign(id="other")))
 
 
-def test_gap_and_half_life_are_those_of_two_classes():
+def test_gap_and_half_life_of_each_class_are_those_of_two_classes():
+    frame, label = by_day()
+    rest = frame.drop(columns=["week", *SCORES])
+    settings = {"time": "day", "max_trees": 10, "gap": 2, "half_life": 1.0}
+    model = MulticlassCalibrator(SCORES, coupling="one-vs-rest", **settings).fit(frame.drop(columns="week"), label)
+    for each, name, score in zip(model.each_, model.classes_, SCORES, strict=True):
+        alone = MBCTCalibrator(**settings).fit(rest, (label == name).astype(int), y_prob=frame[score])
+        expected = alone.calibrate(rest, y_prob=frame[score])
+        assert np.array_equal(each.calibrate(rest.drop(columns="day"), y_prob=frame[score]), expected)
+
+
+def test_gap_and_half_life_of_joint_trees_default_to_none_and_one_fold():
     frame, label = by_day()
     frame = frame.drop(columns="week")
-    settings = {"time": "day", "max_trees": 10}
-    plain = MulticlassCalibrator(SCORES, **settings).fit(frame, label).calibrate(frame)
-    for other in ({"gap": 2}, {"half_life": 1.0}):
-        assert not np.array_equal(
-            MulticlassCalibrator(SCORES, **settings, **other).fit(frame, label).calibrate(frame), plain
-        )
+
+    def calibrated(**blocks):
+        return MulticlassCalibrator(SCORES, time="day", max_trees=10, **blocks).fit(frame, label).calibrate(frame)
+
+    plain = calibrated()
+    assert np.array_equal(calibrated(gap=0, half_life=4.0), plain)  # twenty days in five folds
+    assert not np.array_equal(calibrated(gap=2), plain)
+    assert not np.array_equal(calibrated(half_life=1.0), plain)
     with pytest.raises(ParameterError, match="gap and half_life are measured in blocks of time"):
         MulticlassCalibrator(SCORES, gap=2).fit(frame, label)
 

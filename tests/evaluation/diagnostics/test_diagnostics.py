@@ -37,7 +37,7 @@ def test_wilson_interval_agrees_with_scipy(positives: int, rows: int) -> None:
     assert high[0] == pytest.approx(reference.high, abs=1e-12)
 
 
-def test_rare_events_are_judged_by_poisson() -> None:
+def test_rare_events_are_tested_by_poisson() -> None:
     """One event where 0.01 was expected: the normal law would call it a certainty (p = 4e-23)."""
     p = total_p_values(np.array([1.0]), np.array([0.01]), np.array([0.0099]), 1.0)
     assert p[0] == pytest.approx(2 * (1 - np.exp(-0.01)), rel=1e-9)
@@ -45,10 +45,11 @@ def test_rare_events_are_judged_by_poisson() -> None:
 
 def test_p_values_are_fair_where_predictions_are_right() -> None:
     rng = np.random.default_rng(5)
-    p = rng.beta(1, 20, (2000, 60))
-    y = rng.random(p.shape) < p
-    found = total_p_values(y.sum(1).astype(float), p.sum(1), (p * (1 - p)).sum(1), 1.0)
-    assert (found < 0.05).mean() < 0.06
+    for n_rows, least in ((60, 0.005), (3000, 0.035)):  # three events a sum, of which few outcomes lie near 0.05
+        p = rng.beta(1, 20, (2000, n_rows))
+        y = rng.random(p.shape) < p
+        found = total_p_values(y.sum(1).astype(float), p.sum(1), (p * (1 - p)).sum(1), 1.0)
+        assert least < (found < 0.05).mean() < 0.06
 
 
 def test_a_weight_of_two_equals_two_rows_on_the_curve() -> None:
@@ -65,7 +66,7 @@ def test_bands_hold_the_truth_as_often_as_they_say() -> None:
     data = biased_clicks(3, 60_000, calibrated=True)
     curve = compute_reliability(data.y, data.p, n_bins=100, confidence=0.9)
     held = (curve.lower <= curve.mean_prediction) & (curve.mean_prediction <= curve.upper)
-    assert 0.8 < held.mean() <= 1.0
+    assert held.mean() == pytest.approx(0.9, abs=0.08)
     assert curve.histogram.sum() == pytest.approx(1.0)
 
 
@@ -134,6 +135,9 @@ def test_few_marks_where_predictions_are_right() -> None:
         fields = compute_field_bias(data.y, data.p, data.frame[["device", "night", "site"]])
         marked += any(segment.sure for field in fields for segment in field.segments)
     assert marked <= 2
+    data = biased_clicks(0, 4000)
+    fields = compute_field_bias(data.y, data.p, data.frame[["device", "night", "site"]])
+    assert any(segment.sure for field in fields for segment in field.segments)
 
 
 def test_the_worst_pair_is_found_and_redundant_pairs_are_not_listed() -> None:

@@ -164,13 +164,29 @@ def test_extreme_predictions_give_a_number(name):
     assert not math.isnan(METRICS[name](y, p, np.array(list("aabbab"))))
 
 
+NAN = math.nan
+OF_ONE_CLASS = {
+    "debiased_ece": (0.25, 0.75, 0.0),  # the variance of one row in a bin is not known: all is taken for noise
+    "pud": (math.inf, 0.25, 0.3),
+    "pcoc": (math.inf, 0.25, 0.3),
+    "cal_n": (NAN, 3.0, 7 / 3),
+    "log_loss": (-math.log(0.75), -math.log(0.25), -math.log(0.3)),
+    "normalised_entropy": (NAN, NAN, NAN),  # the entropy of one class is zero
+    "brier": (0.25**2, 0.75**2, 0.7**2),
+    "ici": (NAN, NAN, NAN),  # a smooth curve needs two distinct scores
+    "net_benefit": (0.0, 0.0, 1.0),  # a row of probability 0.25 is not acted on at the threshold 0.3
+    "field_rce": (NAN, 0.75, 0.7),
+    "field_rce keep": (2.5, 0.75, 0.7),  # 5 predicted positives over none observed, each with half a row added
+}
+
+
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in ("auc", "grouped_auc")])
-def test_one_class_and_constant_predictions_give_a_result(name):
-    constant = np.full(20, 0.25)
-    site = np.array(list("ab") * 10)
-    for label in (0, 1):
-        assert isinstance(METRICS[name](np.full(20, label), constant, site), float)
-    assert isinstance(METRICS[name]([1], [0.3], ["a"]), float)
+def test_one_class_and_constant_predictions_have_the_value_of_the_definition(name):
+    """Twenty rows of 0.25 that are all negative, all positive, and one positive of 0.3: errors are |rate − 0.25|."""
+    constant, site = np.full(20, 0.25), np.array(list("ab") * 10)
+    found = [METRICS[name](np.full(20, label), constant, site) for label in (0, 1)]
+    found.append(METRICS[name]([1], [0.3], ["a"]))
+    assert found == pytest.approx(OF_ONE_CLASS.get(name, (0.25, 0.75, 0.7)), nan_ok=True)
 
 
 def test_what_has_no_value_has_no_interval_and_no_p_value():

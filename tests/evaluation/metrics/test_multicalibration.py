@@ -22,8 +22,9 @@ def test_finds_the_segment_that_is_wrong():
 
 
 def test_is_quiet_where_all_is_right():
-    p_values = [metrics.multicalibration_error(*_sample(1.0, 1000, seed)).p_value for seed in range(60)]
-    assert np.mean(np.array(p_values) < 0.1) <= 0.2
+    """At level 0.1: at most 0.1 by Holm, little less with nine segments, and nothing but noise of 400 samples more."""
+    p_values = [metrics.multicalibration_error(*_sample(1.0, 1000, seed)).p_value for seed in range(400)]
+    assert 0.03 < np.mean(np.array(p_values) < 0.1) < 0.1 + 2 * np.sqrt(0.09 / 400)
 
 
 def test_corrections_are_said_and_differ():
