@@ -1,7 +1,8 @@
-"""Evidence: when a correction is kept and how much of it. Every threshold of trust in the data is in this file.
+"""Evidence: when a correction is kept and how much of it.
 
-A correction is fitted on some rows and evaluated on others. Where the evaluation shows no significant gain the
-predictions stay as they are; where it does, the correction is shrunk by how uncertain the gain is.
+Every threshold by which a correction is kept or shrunk is in this file. A correction is fitted on some rows and
+evaluated on others. Where the evaluation shows no significant gain the predictions stay as they are; where it does, the
+correction is shrunk by how uncertain the gain is.
 """
 
 from collections.abc import Sequence
