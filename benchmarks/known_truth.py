@@ -94,13 +94,13 @@ def harm(part: str, seed: int) -> Iterator[dict[str, Any]]:
     """The default preset on a base that needs no correction."""
     fitting, truth = calibrated_base(seed, SIZES[seed % 3])
     label = (np.random.default_rng([seed, 1]).random(len(truth)) < truth).astype(float)
-    judging, fresh = calibrated_base(10_000 + 5 * seed + seed % 5, FRESH_ROWS)
+    held_out, fresh = calibrated_base(10_000 + 5 * seed + seed % 5, FRESH_ROWS)
     y = (np.random.default_rng([seed, 2]).random(len(fresh)) < fresh).astype(float)
     weight = None
     if part == "weights":
         fitting, label, weight = weighted(seed, fitting, label)
     model = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label, sample_weight=weight)
-    p = model.calibrate(judging)
+    p = model.calibrate(held_out)
     difference = row_losses(p, y) - row_losses(fresh, y)
     expected = fresh * (np.log(fresh) - np.log(p)) + (1 - fresh) * (np.log1p(-fresh) - np.log1p(-p))
     yield {
@@ -118,25 +118,25 @@ def truth(seed: int, methods: list[str]) -> Iterator[dict[str, Any]]:
     """Every method on one biased base."""
     fitting, p_true = biased_base(seed, 200_000, 0)
     label = (np.random.default_rng([seed, 3]).random(len(p_true)) < p_true).astype(float)
-    judging, fresh = biased_base(seed, FRESH_ROWS, 1)
+    held_out, fresh = biased_base(seed, FRESH_ROWS, 1)
     for method in methods:
         if method == "mbct":
-            p = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label).calibrate(judging)
+            p = MBCTCalibrator(score_column="score", random_state=seed).fit(fitting, label).calibrate(held_out)
         else:
-            p = fit_and_calibrate(method, Split(fitting, label, None, judging, fresh, None), seed)
+            p = fit_and_calibrate(method, Split(fitting, label, None, held_out, fresh, None), seed)
         yield {"part": "truth", "seed": seed, "method": method, "tce": float(np.sqrt(np.mean((p - fresh) ** 2)))}
 
 
 def page(results: pd.DataFrame) -> str:
     """All parts as Markdown."""
     made = "Made by `python benchmarks/known_truth.py`; the data are simulated, from seeds that no choice was made on."
-    said = ["# Where the truth is known", made]
+    parts = ["# Where the truth is known", made]
     harmed, weighty = (results[results["part"] == part] for part in ("harm", "weights"))
     if len(harmed):
-        said += ["## Bases that need no correction", f"{_counted(len(harmed), 'base')}, {harm_text(harmed)}"]
+        parts += ["## Bases that need no correction", f"{_counted(len(harmed), 'base')}, {harm_text(harmed)}"]
     if len(weighty):
         kinds = "weight 3 throughout, 1 to 5 at random, log-normal ones, or a fifth of the negatives with weight 5"
-        said += [f"With weights ({kinds}), {_counted(len(weighty), 'base')}, {harm_text(weighty)}"]
+        parts += [f"With weights ({kinds}), {_counted(len(weighty), 'base')}, {harm_text(weighty)}"]
     known = results[results["part"] == "truth"]
     if len(known):
         by_method = known.groupby("method", sort=False)["tce"].agg(["mean", "std", "count"])
@@ -144,8 +144,8 @@ def page(results: pd.DataFrame) -> str:
         peers = by_method[on_all_seeds].drop(index="mbct")["mean"]
         best = f"MBCT's is {by_method.loc['mbct', 'mean'] / peers.min():.3f} of the best peer's ({peers.idxmin()})."
         seeds = _counted(known["seed"].nunique(), "seed")
-        said += ["## Bases with sparse biases", f"200,000 rows to fit, {seeds}. {best}", truth_table(by_method)]
-    return "\n\n".join(said) + "\n"
+        parts += ["## Bases with sparse biases", f"200,000 rows to fit, {seeds}. {best}", truth_table(by_method)]
+    return "\n\n".join(parts) + "\n"
 
 
 def harm_text(harmed: pd.DataFrame) -> str:

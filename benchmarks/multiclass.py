@@ -64,26 +64,26 @@ def measure(name: str, seed: int) -> list[dict[str, Any]]:
     scores = base_scores(frame, code, part, seed)
     names = [f"score {c}" for c in classes]
     frame[names] = scores
-    fitting, judging = (frame[part == k].reset_index(drop=True) for k in (1, 2))
+    fitting, held_out = (frame[part == k].reset_index(drop=True) for k in (1, 2))
     y, predictions = label[part == 1], {"base": scores[part == 2]}
     for title, plain in {
         **{s: MatrixScalingCalibrator(names, structure=s, classes=classes.tolist()) for s in get_args(Structure)},
         "dirichlet": DirichletCalibrator(names, classes=classes.tolist()),
     }.items():
-        predictions[title] = plain.fit(fitting[names], y).calibrate(judging[names])
+        predictions[title] = plain.fit(fitting[names], y).calibrate(held_out[names])
     for coupling in ("one-vs-rest", "joint"):
         model = MulticlassCalibrator(score_column=names, coupling=coupling, classes=classes.tolist(), random_state=seed)
-        predictions[f"mbct, {coupling}"] = model.fit(fitting, y).calibrate(judging)
-    judged = code[part == 2]
-    best = losses(predictions["mbct, joint"], judged)
+        predictions[f"mbct, {coupling}"] = model.fit(fitting, y).calibrate(held_out)
+    held_out_code = code[part == 2]
+    best = losses(predictions["mbct, joint"], held_out_code)
     return [
         {
             "data": name,
             "seed": seed,
             "method": method,
-            "log_loss": float(losses(p, judged).mean()),
-            "minus_joint": float((losses(p, judged) - best).mean()),
-            "standard_error": float((losses(p, judged) - best).std() / np.sqrt(len(judged))),
+            "log_loss": float(losses(p, held_out_code).mean()),
+            "minus_joint": float((losses(p, held_out_code) - best).mean()),
+            "standard_error": float((losses(p, held_out_code) - best).std() / np.sqrt(len(held_out_code))),
         }
         for method, p in predictions.items()
     ]
@@ -101,13 +101,13 @@ def page(results: pd.DataFrame) -> str:
             distance = f" ({rows['minus_joint'].mean():+.4f} ± {error:.4f})" if method != "mbct, joint" else ""
             cells.append(f"{rows['log_loss'].mean():.4f}{distance}")
         lines.append(f"| {name} | {group['seed'].nunique()} | " + " | ".join(cells) + " |")
-    said = (
+    note = (
         "Held-out log loss, mean over seeds; in brackets what is above the joint variant's, ± the standard error of "
         "the paired difference. A third of the rows (of 120,000 flights and 1,797 digits) trains the base, a third "
         "calibrates, a third evaluates. `temperature`, `vector` and `matrix` are the structures of `matrix-scaling`; "
         "they and `dirichlet` see the scores alone. Made by `python benchmarks/multiclass.py`."
     )
-    return f"# Many classes\n\n{said}\n\n" + "\n".join(lines) + "\n"
+    return f"# Many classes\n\n{note}\n\n" + "\n".join(lines) + "\n"
 
 
 def main() -> None:

@@ -86,11 +86,11 @@ def run(found: dict[str, Any]) -> dict[str, np.ndarray]:
         for today in np.unique(day[week == number]):
             rows = np.flatnonzero(day == today)
             names = None if found["segment"] is None else found["segment"][rows].tolist()
-            said = {"base": base[rows], "retrain": model.calibrate(frame.iloc[rows])}
+            predicted = {"base": base[rows], "retrain": model.calibrate(frame.iloc[rows])}
             for arm, layer in layers.items():
-                answered[arm][rows] = said[arm]
-                answered[f"{arm} + online"][rows] = layer.calibrate(said[arm], names)
-                layer.partial_fit(said[arm], label[rows], names)
+                answered[arm][rows] = predicted[arm]
+                answered[f"{arm} + online"][rows] = layer.calibrate(predicted[arm], names)
+                layer.partial_fit(predicted[arm], label[rows], names)
     return answered
 
 

@@ -62,14 +62,14 @@ def fit_and_calibrate(method: str, split: Split, seed: int) -> np.ndarray:
     return np.asarray(calibrator.calibrate(split.eval_frame[columns]))
 
 
-def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, judging: pd.DataFrame, seed: int) -> np.ndarray:
+def _lightgbm_folds(fitting: pd.DataFrame, label: np.ndarray, held_out: pd.DataFrame, seed: int) -> np.ndarray:
     """LightGBM from the base's logit on five fold complements, averaged in log-odds: the fair peer."""
     fold = np.random.default_rng(seed).permutation(len(label)) % 5
-    total = np.zeros(len(judging))
+    total = np.zeros(len(held_out))
     for k in range(5):
         rows = fold != k
         calibrator = make("lightgbm", score_column="score", random_state=seed + k)
-        p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(judging)
+        p = calibrator.fit(fitting[rows].reset_index(drop=True), label[rows]).calibrate(held_out)
         p = np.clip(p, 1e-9, 1 - 1e-9)
         total += np.log(p / (1 - p)) / 5
     return 1 / (1 + np.exp(-total))

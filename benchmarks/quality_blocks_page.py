@@ -173,12 +173,12 @@ def sizes_table(found: dict[Pair, Results]) -> str:
             cells.append(f"{share:.0%} ({of['trees']:,}; {of['rules']:,}; {of['bytes'] / 1e3:,.0f} kB)")
         lines.append(f"| {pair_name(pair)} | {1e5 * gain:.0f} | {' | '.join(cells)} |")
     wanted = {"mbct": 0.97, "mbct rules": 0.95, "mbct compact": 0.85}
-    told = [
+    sentences = [
         f"`{SIZES[m]}` keeps at least {least:.0%} on {sum(share >= least for share in kept[m])} of {len(kept[m])} pairs"
         for m, least in wanted.items()
         if m in kept
     ]
-    return "\n".join(lines) + ("\n\n" + "; ".join(told) + "." if told else "")
+    return "\n".join(lines) + ("\n\n" + "; ".join(sentences) + "." if sentences else "")
 
 
 def with_time_table(readme: str, results: list[dict[str, Any]]) -> str:
@@ -196,12 +196,12 @@ def with_time_table(readme: str, results: list[dict[str, Any]]) -> str:
             lines.append(f"| {name}, {base} base | " + " | ".join(cells) + " |")
     ran = [pair for pair in found.values() if OURS in pair.losses]
     harmful, near = (sum(getattr(pair, of)(OURS) for pair in ran) for of in ("harms", "near_best"))
-    told = (
+    sentences = (
         f"Over all {len(ran)} pairs, half of them with calendar columns, MBCT is worse than the base on "
         f"{harmful or 'none'}, and has the lowest loss or lies within one block standard error of it on {near} "
         "([all pairs](docs/benchmarks/quality-time.md), [the same by persons](docs/benchmarks/quality-groups.md))."
     )
-    return before + BEGIN + "\n".join(lines) + "\n\n" + told + END + after
+    return before + BEGIN + "\n".join(lines) + "\n\n" + sentences + END + after
 
 
 def pair_name(pair: Pair) -> str:

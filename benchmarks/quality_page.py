@@ -60,10 +60,10 @@ def with_differences(results: pd.DataFrame) -> pd.DataFrame:
 
 def page(results: pd.DataFrame) -> str:
     """All tables as one page of Markdown."""
-    said = [f"# Held-out quality\n\n{NOTE}", table(results), "![distances](quality.svg)"]
+    parts = [f"# Held-out quality\n\n{NOTE}", table(results), "![distances](quality.svg)"]
     if {"identity", "mbct full", "mbct compact"} <= set(results["method"]):
-        said += ["## What fewer rules keep", kept_table(results), "## Ranking and fields", side_table(results)]
-    return "\n\n".join(said) + "\n"
+        parts += ["## What fewer rules keep", kept_table(results), "## Ranking and fields", side_table(results)]
+    return "\n\n".join(parts) + "\n"
 
 
 def with_table(readme: str, results: pd.DataFrame) -> str:

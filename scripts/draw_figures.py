@@ -70,9 +70,9 @@ def draw_closed_form() -> None:
 
 def draw_presets() -> None:
     """What each preset multiplies predictions by, beside the truth."""
-    fitting, judging = simulate("clicks", 60_000, seed=1), simulate("clicks", 20_000, seed=2)
+    fitting, held_out = simulate("clicks", 60_000, seed=1), simulate("clicks", 20_000, seed=2)
     features = {name: values for name, values in fitting.columns.items() if name != "click"}
-    device, night, pctr = (judging.columns[name] for name in ("device", "night", "pctr"))
+    device, night, pctr = (held_out.columns[name] for name in ("device", "night", "pctr"))
     segments = {
         "mobile": (device == "mobile", BLUE),
         "desktop by day": ((device == "desktop") & ~night, GREEN),
@@ -81,11 +81,11 @@ def draw_presets() -> None:
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
     for axes, preset in zip(panels, ("paper", "default"), strict=True):
         model = MBCTCalibrator("pctr", preset=preset).fit(features, fitting.columns["click"])
-        ratio = model.calibrate({name: judging.columns[name] for name in features}) / pctr
+        ratio = model.calibrate({name: held_out.columns[name] for name in features}) / pctr
         for name, (rows, colour) in segments.items():
             seen = rows & (pctr > 0.01) & (pctr < 0.4)
             axes.plot(pctr[seen], ratio[seen], ".", color=colour, markersize=2, alpha=0.5, label=name)
-            axes.axhline(float(np.median(judging.truth[rows] / pctr[rows])), color=colour, linewidth=1)
+            axes.axhline(float(np.median(held_out.truth[rows] / pctr[rows])), color=colour, linewidth=1)
         axes.set(xlabel="prediction", title=f"preset {preset}", ylim=(0.3, 2.2))
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("calibrated / prediction")

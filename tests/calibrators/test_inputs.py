@@ -254,8 +254,8 @@ def test_a_write_that_stops_half_way_leaves_the_old_file(tmp_path):
     fitted().save(path)
     before = path.read_bytes()
     other = PlattCalibrator().fit(P, 1 - Y)
-    told = r"cannot write .*model.json \([\d,]+ bytes\): File too large; free some space"
-    with pytest.raises(StorageError, match=told), no_room():
+    message = r"cannot write .*model.json \([\d,]+ bytes\): File too large; free some space"
+    with pytest.raises(StorageError, match=message), no_room():
         other.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model.json"]

@@ -42,10 +42,10 @@ def test_an_interrupted_fit_leaves_nothing_behind(tmp_path):
         time.sleep(1.0)
         began = time.monotonic()
         child.send_signal(signal.SIGINT)
-        said, _ = child.communicate(timeout=60)
+        output, _ = child.communicate(timeout=60)
         assert time.monotonic() - began < 20
     finally:
         child.kill()
         child.wait()
-    assert said == "interrupted False 0\n"
+    assert output == "interrupted False 0\n"
     assert not list(tmp_path.iterdir())

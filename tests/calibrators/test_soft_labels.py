@@ -8,8 +8,8 @@ from mbct.calibrators.persistence import dumps
 from mbct.errors import DataError, ParameterError
 
 
-def judged(seed=0, n=400):
-    """Rows with the probability that a judge gave them, some of them certain."""
+def rated(seed=0, n=400):
+    """Rows with the share of raters that found them positive, 0 and 1 among them."""
     rng = np.random.default_rng(seed)
     p = rng.uniform(0.05, 0.95, n).round(2)
     soft = np.clip(p**1.5 + rng.normal(0, 0.1, n), 0, 1).round(2)
@@ -26,7 +26,7 @@ def as_rows(frame, soft, weight):
     "name", ["platt", "beta", "quadratic", "spline", "isotonic", "histogram", "venn-abers", "temperature", "bbq"]
 )
 def test_a_fraction_is_a_share_of_either_class(name):
-    frame, soft = judged()
+    frame, soft = rated()
     weight = np.random.default_rng(1).integers(1, 4, len(frame)).astype(float)
     both, y, shares = as_rows(frame, soft, weight)
     fitted = make(name, score_column="p").fit(frame[["p"]], soft, weight)
@@ -38,7 +38,7 @@ def test_a_fraction_is_a_share_of_either_class(name):
 def test_methods_of_rows_take_fractions_too(name):
     if name == "lightgbm":
         pytest.importorskip("lightgbm", reason="install mbct[lightgbm]")
-    frame, soft = judged(n=600)
+    frame, soft = rated(n=600)
     both, y, shares = as_rows(frame, soft, np.ones(600))
     settings = {"max_trees": 5, "n_folds": 2} if name == "mbct" else {}
     given, expected = (frame, both) if name in ("mbct", "lightgbm") else (frame[["p"]], both[["p"]])

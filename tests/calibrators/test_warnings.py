@@ -98,12 +98,12 @@ def test_rows_that_stay_in_their_engine_are_looked_at_too(make, preset, tmp_path
         "every score is 0 or 1": frame[["age"]].assign(p=np.where(y == 1, np.arange(len(y)) % 4 > 0, 0.0), y=y),
         "too few rows to tell: 20, 8 positives": frame[["p", "age"]][:20].assign(y=[1] * 8 + [0] * 12),
     }
-    for said, rows in cases.items():
+    for message, rows in cases.items():
         pl.from_pandas(rows).write_parquet(tmp_path / "rows.parquet")
         data = pl.from_pandas(rows).lazy() if make == "polars" else str(tmp_path / "rows.parquet")
         with pytest.warns(MBCTWarning) as caught:
             MBCTCalibrator("p", preset=preset, max_trees=2).fit(data, "y")
-        assert [str(each.message).startswith(said) for each in caught] == [True]
+        assert [str(each.message).startswith(message) for each in caught] == [True]
         assert caught[0].filename == __file__
 
 

@@ -91,7 +91,7 @@ def test_a_gate_on_a_metric_without_value_fails(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--fail-if", "__import__('os')"], "write METRIC SIGN NUMBER"),
         (["--fail-if", "ece > 0.01; auc < 1"], "write METRIC SIGN NUMBER"),
@@ -101,10 +101,10 @@ def test_a_gate_on_a_metric_without_value_fails(folder: Path):
         (["--max-values", "0"], "max_values"),
     ],
 )
-def test_bad_input(folder: Path, arguments: list[str], said: str):
+def test_bad_input(folder: Path, arguments: list[str], message: str):
     done = mbct("evaluate", "clicks.parquet", *arguments, cwd=folder)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_on_a_terminal(folder: Path):

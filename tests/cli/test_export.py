@@ -64,7 +64,7 @@ def test_help_names_every_target(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["paper.json", "--to", "cobol"], "unknown target 'cobol'; there are c, dbt, lightgbm, onnx, pmml"),
         (["paper.json", "--to", "sql", "--dialect", "klingon"], "unknown SQL dialect 'klingon'"),
@@ -73,10 +73,10 @@ def test_help_names_every_target(folder: Path):
         (["paper.json"], "Missing option '--to'"),
     ],
 )
-def test_bad_input(folder: Path, arguments: list[str], said: str):
+def test_bad_input(folder: Path, arguments: list[str], message: str):
     done = mbct("export", *arguments, cwd=folder)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
 
 
 def test_on_a_terminal(folder: Path):

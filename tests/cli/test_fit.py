@@ -104,7 +104,7 @@ def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--label", "clock"], "no column 'clock'; the data has device"),
         (["--label", "pctr", "--score", "pctr"], "must be different columns"),
@@ -120,10 +120,10 @@ def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
         (["--sql", "SELECT * FROM data WHERE click = 0"], "the label is 0 in every row"),
     ],
 )
-def test_bad_input_is_one_line_with_the_remedy(folder: Path, tmp_path: Path, arguments: list[str], said: str):
+def test_bad_input_is_one_line_with_the_remedy(folder: Path, tmp_path: Path, arguments: list[str], message: str):
     done = mbct("fit", folder / "clicks.parquet", *arguments, "-o", "model.json", cwd=tmp_path)
     assert done.code == 2
-    assert said in done.err.splitlines()[-1]
+    assert message in done.err.splitlines()[-1]
     assert "Traceback" not in done.err
     assert list(tmp_path.iterdir()) == []
 

@@ -76,17 +76,17 @@ def test_standard_input_must_not_be_the_keyboard(folder: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--column", "age"], "has a column 'age' already"),
         (["--sql", "SELECT pctr FROM data"], "missing"),
         (["--sql", "SELECT * REPLACE (pctr * 100 AS pctr) FROM data"], "lies outside [0, 1]"),
     ],
 )
-def test_bad_input(folder: Path, tmp_path: Path, arguments: list[str], said: str):
+def test_bad_input(folder: Path, tmp_path: Path, arguments: list[str], message: str):
     done = mbct("predict", folder / "paper.json", folder / "clicks.csv", *arguments, "-o", "out.csv", cwd=tmp_path)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -146,16 +146,16 @@ def test_a_gate_on_values_that_training_has_not_met(folder: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("model", "gate", "said"),
+    ("model", "gate", "message"),
     [
         ("paper.json", "ece > 0.1", "--fail-if names 'ece'; predict has 'unseen', mbct evaluate the metrics"),
         ("isotonic.json", "unseen > 0.5", "which needs a model of method mbct"),
     ],
 )
-def test_a_gate_that_cannot_be_checked(folder: Path, tmp_path: Path, model: str, gate: str, said: str):
+def test_a_gate_that_cannot_be_checked(folder: Path, tmp_path: Path, model: str, gate: str, message: str):
     done = mbct("predict", folder / model, folder / "clicks.csv", "-o", "o.csv", "--fail-if", gate, cwd=tmp_path)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert list(tmp_path.iterdir()) == []
 
 

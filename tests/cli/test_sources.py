@@ -65,7 +65,7 @@ def test_decimals_become_floats(data: Path):
 
 
 @pytest.mark.parametrize(
-    ("source", "sql", "said"),
+    ("source", "sql", "message"),
     [
         (None, None, "no data given"),
         ("absent.csv", None, "cannot read absent.csv: it does not exist"),
@@ -77,10 +77,10 @@ def test_decimals_become_floats(data: Path):
         ("rows.csv", "DROP TABLE data", "the query of --sql is wrong"),
     ],
 )
-def test_faults_are_named(data: Path, source: str | None, sql: str | None, said: str):
+def test_faults_are_named(data: Path, source: str | None, sql: str | None, message: str):
     with pytest.raises((DataError, StorageError), match=r".*") as caught:
         read_table(source, sql)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_unknown_ending(data: Path):

@@ -28,9 +28,9 @@ def test_a_missing_package_is_named_in_one_line(tmp_path):
     hide = "import sys, importlib.util as u; found = u.find_spec; "
     hide += "u.find_spec = lambda name, *rest: None if name == 'psutil' else found(name, *rest); "
     run = f"sys.argv = {COMMAND[1:]!r}; import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
-    told = subprocess.run([sys.executable, "-c", hide + run], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert told.returncode == 1
-    assert told.stderr == "benchmarks/serving.py needs psutil: pip install '.[bench]'\n"
+    done = subprocess.run([sys.executable, "-c", hide + run], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "benchmarks/serving.py needs psutil: pip install '.[bench]'\n"
 
 
 def test_the_page_in_the_docs_is_that_of_its_figures(monkeypatch):

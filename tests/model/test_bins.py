@@ -96,16 +96,16 @@ def test_value_types():
 
 
 def test_frequent_values_come_first_and_rare_ones_are_left_to_unseen():
-    mass = np.array([5.0, 1.0, 9.0])
-    bins = fit_category_bins("f", ["x", "rare", "y"], mass, mass * 0, mass * 0, min_rows=2.0, rate=0.1)
+    weight = np.array([5.0, 1.0, 9.0])
+    bins = fit_category_bins("f", ["x", "rare", "y"], weight, weight * 0, weight * 0, min_rows=2.0, rate=0.1)
     assert bins.values == ("y", "x")
     assert bins.encode(["rare"]).tolist() == [bins.unseen]
 
 
 def test_renaming_the_values_keeps_their_codes():
-    mass, label, pred = np.array([5.0, 5.0, 5.0]), np.array([1.0, 2.0, 1.0]), np.array([1.5, 1.0, 1.2])
-    before = fit_category_bins("f", ["a", "b", "c"], mass, label, pred, 1.0, 0.3)
-    after = fit_category_bins("f", ["z", "y", "x"], mass, label, pred, 1.0, 0.3)
+    weight, label, pred = np.array([5.0, 5.0, 5.0]), np.array([1.0, 2.0, 1.0]), np.array([1.5, 1.0, 1.2])
+    before = fit_category_bins("f", ["a", "b", "c"], weight, label, pred, 1.0, 0.3)
+    after = fit_category_bins("f", ["z", "y", "x"], weight, label, pred, 1.0, 0.3)
     assert before.encode(["a", "b", "c"]).tolist() == after.encode(["z", "y", "x"]).tolist()
 
 

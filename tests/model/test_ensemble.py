@@ -16,7 +16,7 @@ from mbct.model.file_check import read_ensemble
 from mbct.model.rules import rules
 from mbct.model.tree import CalibrationTree
 
-patterns = st.sampled_from(["linear", "odds"])
+links = st.sampled_from(["linear", "odds"])
 seeds = st.integers(0, 100_000)
 
 
@@ -27,7 +27,7 @@ def rows_of(model, seed, n=60):
 
 
 @settings(max_examples=30)
-@given(seeds, patterns)
+@given(seeds, links)
 def test_json_round_trip_gives_identical_bytes_and_predictions(seed, link):
     model = random_model(seed, link)
     text = json.dumps(model.to_dict(), sort_keys=True)
@@ -38,7 +38,7 @@ def test_json_round_trip_gives_identical_bytes_and_predictions(seed, link):
 
 
 @settings(max_examples=30)
-@given(seeds, patterns)
+@given(seeds, links)
 def test_answers_are_probabilities(seed, link):
     model = random_model(seed, link)
     codes, _ = rows_of(model, seed)
@@ -48,7 +48,7 @@ def test_answers_are_probabilities(seed, link):
 
 
 @settings(max_examples=20)
-@given(seeds, patterns)
+@given(seeds, links)
 def test_one_rule_of_each_tree_holds_for_every_row(seed, link):
     model = random_model(seed, link, n_trees=2)
     raw = random_rows(seed, model, 40)

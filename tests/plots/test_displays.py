@@ -90,7 +90,7 @@ def test_field_bias_fills_only_sure_marks(calibrator: MBCTCalibrator) -> None:
     before = display.ax_.collections[1]
     assert len(before.get_offsets()) == 2
     filled = [tuple(colour[:3]) != (1.0, 1.0, 1.0) for colour in before.get_facecolors()]
-    assert filled == [segment.sure for segment in display.fields[0].segments]
+    assert filled == [segment.significant for segment in display.fields[0].segments]
     assert [label.get_text() for label in display.ax_.get_yticklabels()] == ["mobile", "desktop"]
     single = FieldBiasDisplay.from_predictions(DATA.y, DATA.p, by=X[["site"]])
     single.figure_.canvas.draw()

@@ -90,8 +90,8 @@ def test_bfgpce_shows_what_pce_hides():
 
 
 def test_norms_grow_to_the_maximum():
-    error, mass = np.array([0.1, 0.2, 0.9]), np.array([1.0, 3.0, 0.0])
-    norms = [norm_of_errors(error, mass, p) for p in (1, 2, 8, math.inf)]
+    error, weight = np.array([0.1, 0.2, 0.9]), np.array([1.0, 3.0, 0.0])
+    norms = [norm_of_errors(error, weight, p) for p in (1, 2, 8, math.inf)]
     assert norms[0] == pytest.approx(0.175)
     assert norms[1] == pytest.approx(math.sqrt((0.01 + 3 * 0.04) / 4))
     assert norms == sorted(norms)

@@ -14,12 +14,12 @@ def log_loss(p, y):
 
 
 def test_fast_learns_most_of_what_the_default_learns():
-    fitting, judging = biased_clicks(0, 20_000), biased_clicks(1, 20_000)
+    fitting, held_out = biased_clicks(0, 20_000), biased_clicks(1, 20_000)
     loss = {}
     for name in ("default", "fast"):
         model = MBCTCalibrator("p", preset=name).fit(fitting.frame.drop(columns="y"), fitting.y)
-        loss[name] = log_loss(model.calibrate(judging.frame.drop(columns="y")), judging.y)
-    base = log_loss(np.clip(judging.p, 1e-9, 1 - 1e-9), judging.y)
+        loss[name] = log_loss(model.calibrate(held_out.frame.drop(columns="y")), held_out.y)
+    base = log_loss(np.clip(held_out.p, 1e-9, 1 - 1e-9), held_out.y)
     assert base - loss["fast"] > 0.8 * (base - loss["default"]) > 0
     assert model.fidelity_ == 1.0
 

@@ -61,8 +61,8 @@ def test_it_is_the_line_that_logistic_regression_finds():
 
 
 def test_a_calibrated_base_has_no_line_that_differs_from_chance():
-    told = [significant_recalibration(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
-    assert sum(told) <= 2
+    significant = [significant_recalibration(scored(seed=seed, n_rows=4_000)) is not None for seed in range(300)]
+    assert sum(significant) <= 2
 
 
 def test_a_line_that_is_told_from_chance_is_trusted_as_far_as_it_is_sure():

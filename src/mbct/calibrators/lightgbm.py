@@ -21,7 +21,7 @@ from mbct.validation import FloatArray, at_least
 
 
 @dataclass(frozen=True)
-class FeatureTable:
+class FeatureEncoding:
     """How columns become LightGBM's matrix: numbers as they are, categories as codes; NaN for what is missing."""
 
     score: str
@@ -29,7 +29,7 @@ class FeatureTable:
     categories: dict[str, CategoryBins]
 
     @classmethod
-    def of_columns(cls, columns: Columns, score_column: str, categorical: Sequence[str]) -> "FeatureTable":
+    def of_columns(cls, columns: Columns, score_column: str, categorical: Sequence[str]) -> "FeatureEncoding":
         """Text, booleans and the columns named ``categorical`` are categories, other numbers numbers."""
         columns.require(categorical)
         names = tuple(name for name in columns.names if name != score_column)
@@ -90,7 +90,7 @@ class LightGBMCalibrator(Calibrator):
 
     Attributes
     ----------
-    features_, trees_ : FeatureTable, BoostedTrees
+    features_, trees_ : FeatureEncoding, BoostedTrees
         Columns that the trees look at with the values of the categories, and the trees; none where the base is left.
     """
 
@@ -130,7 +130,9 @@ class LightGBMCalibrator(Calibrator):
         if not 0.0 < self.validation_fraction <= 0.5:
             raise ParameterError(f"validation_fraction must lie between 0 and 0.5, got {self.validation_fraction!r}")
         data = data.counted()
-        table = FeatureTable.of_columns(data.columns, data.score, [data.columns.name_of(c) for c in self.categorical])
+        table = FeatureEncoding.of_columns(
+            data.columns, data.score, [data.columns.name_of(c) for c in self.categorical]
+        )
         matrix = table.matrix(data.columns, data.y_prob)
         rows = JoinedRows.of_rows(matrix, data.y_true, data.weight, self.random_state)
         n_trees = self._number_of_trees(table, rows)
@@ -138,7 +140,7 @@ class LightGBMCalibrator(Calibrator):
         self.features_ = table
         self._keep(trees_of_text(text))
 
-    def _number_of_trees(self, table: FeatureTable, rows: JoinedRows) -> int:
+    def _number_of_trees(self, table: FeatureEncoding, rows: JoinedRows) -> int:
         repeated = _rows_counted(rows) < float(np.sum(rows.weight))
         parted = rows.parted_by_group if repeated else rows.parted
         held_out, rest = parted(self.validation_fraction, np.random.default_rng(self.random_state))
@@ -150,7 +152,7 @@ class LightGBMCalibrator(Calibrator):
         gain = log_loss_of_logodds(base, held_out.label) - log_loss_of_logodds(base + trees, held_out.label)
         return int(booster.best_iteration) if float(np.sum(held_out.weight * gain)) > 0.0 else 0
 
-    def _train(self, table: FeatureTable, rows: JoinedRows, n_trees: int, held_out: JoinedRows | None = None) -> Any:
+    def _train(self, table: FeatureEncoding, rows: JoinedRows, n_trees: int, held_out: JoinedRows | None = None) -> Any:
         lightgbm = _lightgbm()
         categorical = [1 + i for i, name in enumerate(table.names) if name in table.categories]
         parameters = self._booster_parameters(rows)
@@ -205,7 +207,7 @@ class LightGBMCalibrator(Calibrator):
         bins = [{"kind": "category", "name": n, "type": "string", "values": v} for n, v in state["categories"].items()]
         categories = {one.name: one for one in read_bins(bins, "categories") if isinstance(one, CategoryBins)}
         names = tuple(text(name, "features") for name in read_list(state["features"], "features", MOST_FEATURES))
-        self.features_ = FeatureTable(self.score_column_, names, categories)
+        self.features_ = FeatureEncoding(self.score_column_, names, categories)
         self._keep(state["trees"])
 
     def _keep(self, plain_trees: Any) -> None:

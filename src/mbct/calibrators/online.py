@@ -17,7 +17,7 @@ class OnlineCalibrator:
 
     Outcomes move intercept and slope of the log-odds by Newton steps with forgetting. How fast to forget, and whether
     to move at all, is weighted by how well each choice has predicted the outcomes that came after it; a segment gets an
-    offset of its own as far as its outcomes speak for one. Without evidence it is the identity.
+    offset of its own, shrunk by how few outcomes it has. Without evidence it is the identity.
 
     Parameters
     ----------

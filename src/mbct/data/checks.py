@@ -206,7 +206,7 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
 
 
 def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) -> str | None:
-    """The argument to add where rows seem to belong together, with the reason; None where nothing speaks for it."""
+    """The argument to add where rows seem to belong together, with the reason; None without such a sign."""
     dates = find_dates(columns)
     if dates:
         name = dates[0].column

@@ -66,7 +66,7 @@ class Alarm:
 
 @dataclass
 class _Active:
-    """An alarm that is on, the tilt it speaks for, and the evidence that this tilt has gone since."""
+    """An alarm that is on, its tilt, and the evidence that this tilt has gone since."""
 
     alarm: Alarm
     tilt: int

@@ -73,8 +73,8 @@ def bin_tree(trees: Sequence[CalibrationTree], link: str) -> CalibrationTree | N
 def _told_apart(tree: CalibrationTree) -> float:
     """Σ_b count_b·(step_b − mean step)² over the leaves: how far the tree moves rows from one another."""
     count, step = tree.count[tree.leaves], tree.leaf_value[tree.leaves]
-    mass = float(count.sum())
-    return float(np.sum(count * (step - np.sum(count * step) / mass) ** 2)) if mass > 0.0 else 0.0
+    total = float(count.sum())
+    return float(np.sum(count * (step - np.sum(count * step) / total) ** 2)) if total > 0.0 else 0.0
 
 
 @kernel

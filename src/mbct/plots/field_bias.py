@@ -112,7 +112,7 @@ class FieldBiasDisplay(PredictionsDisplay):
             marker=MARKERS[number % len(MARKERS)],
             s=34,
             edgecolors=colour,
-            facecolors=[colour if segments[i].sure else "white" for i in inside],
+            facecolors=[colour if segments[i].significant else "white" for i in inside],
             linewidths=1.4,
             label=name or None,
             zorder=3,

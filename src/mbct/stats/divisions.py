@@ -2,7 +2,7 @@
 
 Rows are masses laid end to end; a row (or rows with equal predictions, which no order can tell apart) is an atom.
 A uniform-mass division cuts at N·j/B exactly, and an atom that lies across a cut counts on both sides in
-proportion. Hence every bin has the same mass, a weight of k equals k copies, and the order of the rows given
+proportion. Hence every bin has the same weight, a weight of k equals k duplicates, and the order of the rows given
 does not matter.
 Isotonic fits divide by pooling adjacent violators.
 """
@@ -19,7 +19,7 @@ from mbct.validation import FloatArray
 
 @dataclass(frozen=True)
 class Bins:
-    """Sums of each bin, in order: mass Σw, positives Σw·y and predicted positives Σw·p."""
+    """Sums of each bin, in order: weight Σw, positives Σw·y and predicted positives Σw·p."""
 
     count: FloatArray
     label: FloatArray
@@ -30,7 +30,7 @@ class Bins:
 
     @cached_property
     def cumulated(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Running sums of mass, positives and predicted positives, each from 0: found once, cut by many divisions."""
+        """Running sums of weight, positives and predicted positives, each from 0: found once, cut by many divisions."""
         return cumulative(self.count), cumulative(self.label), cumulative(self.pred)
 
 
@@ -51,8 +51,8 @@ def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArr
 def atoms_of_sorted(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
     """:func:`atoms_by_prediction` of rows that have weight and ascend in their prediction."""
     start = np.flatnonzero(np.concatenate([[True], y_prob[1:] != y_prob[:-1]]))
-    mass = np.add.reduceat(weight, start)
-    return Bins(mass, np.add.reduceat(weight * y_true, start), mass * y_prob[start])
+    total = np.add.reduceat(weight, start)
+    return Bins(total, np.add.reduceat(weight * y_true, start), total * y_prob[start])
 
 
 def atoms_by_group(
@@ -62,8 +62,8 @@ def atoms_by_group(
     order = np.lexsort((y_prob, group))
     g, p, w = group[order], y_prob[order], weight[order]
     start = np.flatnonzero(np.concatenate([[True], (g[1:] != g[:-1]) | (p[1:] != p[:-1])]))
-    mass = np.add.reduceat(w, start)
-    return g[start], Bins(mass, np.add.reduceat(w * y_true[order], start), mass * p[start])
+    total = np.add.reduceat(w, start)
+    return g[start], Bins(total, np.add.reduceat(w * y_true[order], start), total * p[start])
 
 
 def uniform_mass(atoms: Bins, n_bins: int) -> Bins:
@@ -96,9 +96,9 @@ def rows_as_bins(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> 
     return Bins(weight, weight * y_true, weight * y_prob)
 
 
-def cumulative(mass: FloatArray) -> FloatArray:
-    """0, m₁, m₁ + m₂, …, the total."""
-    return np.concatenate([[0.0], np.cumsum(mass)])
+def cumulative(values: FloatArray) -> FloatArray:
+    """0, v₁, v₁ + v₂, …, the total."""
+    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 @kernel

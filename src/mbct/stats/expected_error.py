@@ -58,7 +58,7 @@ def sweep_bins(atoms: Bins) -> int:
 
 
 def _pooled_spans(atoms: Bins, edge: FloatArray) -> FloatArray:
-    """Start and end, in mass, of each block that the isotonic fit pooled."""
+    """Start and end, in cumulated weight, of each block that the isotonic fit pooled."""
     start: npt.NDArray[np.int64] = pooled_blocks(atoms.count, atoms.label)
     end = np.append(start[1:], len(atoms))
     pooled = end - start > 1

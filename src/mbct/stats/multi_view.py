@@ -51,7 +51,7 @@ def monte_carlo_mvce(
 ) -> MultiViewError:
     """MVCE = ((1/r) Σ_i ((1/t_i) Σ_j PCE(D_ij))^p)^{1/p} over r shuffled uniform-mass views, equation (mvce).
 
-    Give ``bin_size`` (mass of a bin: t = ⌊n / bin_size⌋, at least 1) or ``n_bins``. A row of weight 2.5 counts as two
+    Give ``bin_size`` (weight of a bin: t = ⌊n / bin_size⌋, at least 1) or ``n_bins``. A row of weight 2.5 counts as two
     copies, which a shuffle spreads, and one half row. ``advance`` hears of views as they are done.
 
     >>> p, y = np.full(1000, 0.5), np.tile([0.0, 1.0], 500)
@@ -67,7 +67,7 @@ def monte_carlo_mvce(
 
 
 def bins_of_size(total: float, bin_size: float) -> int:
-    """Number of bins of about ``bin_size`` in a mass of ``total``, as in the closed form."""
+    """Number of bins of about ``bin_size`` in a weight of ``total``, as in the closed form."""
     return max(math.floor(total / bin_size + 1e-9), 1)
 
 
@@ -93,13 +93,13 @@ def shuffled_view_errors(
     advance: Callable[[int], None] = lambda _: None,
 ) -> FloatArray:
     """(1/t) Σ_j PCE(D_ij) of each of ``n_views`` shuffled views, in the order of their generators."""
-    values, masses = _atoms(residual, weight)
+    values, weights = _atoms(residual, weight)
     seeds = np.random.SeedSequence(seed).generate_state(n_views, np.uint64).astype(np.uint64)
     threads = n_threads or os.cpu_count() or 1
 
     def errors_of(part: npt.NDArray[np.uint64]) -> FloatArray:
         work = np.empty(len(values))
-        return np.asarray([_view_error(values, masses, n_bins, view_seed, work) for view_seed in part])
+        return np.asarray([_view_error(values, weights, n_bins, view_seed, work) for view_seed in part])
 
     if threads == 1 or len(values) * n_views < _SMALL:
         return errors_of(seeds)
@@ -114,7 +114,7 @@ def shuffled_view_errors(
 def _atoms(residual: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
     """What is shuffled, in one order: whole copies and, after them, remainders below one.
 
-    The masses are left empty where all are one.
+    The weights are left empty where all are one.
     """
     if (weight == 1.0).all():
         return np.sort(residual), np.empty(0)
@@ -125,31 +125,31 @@ def _atoms(residual: FloatArray, weight: FloatArray) -> tuple[FloatArray, FloatA
     left = weight > whole
     if not left.any():
         return copies, np.empty(0)
-    masses = np.concatenate([np.ones(len(copies)), (weight - whole)[left]])
-    return np.concatenate([copies, residual[left]]), masses
+    weights = np.concatenate([np.ones(len(copies)), (weight - whole)[left]])
+    return np.concatenate([copies, residual[left]]), weights
 
 
 @kernel
-def _view_error(values: FloatArray, masses: FloatArray, n_bins: int, seed: np.uint64, work: FloatArray) -> float:
+def _view_error(values: FloatArray, weights: FloatArray, n_bins: int, seed: np.uint64, work: FloatArray) -> float:
     """Mean |residual| of the bins of one shuffled view; ``work`` is overwritten."""
-    if len(masses) == 0:
+    if len(weights) == 0:
         work[:] = values
     else:
         work[:] = np.arange(len(values))
     _shuffle(work, seed)
-    total = float(len(values)) if len(masses) == 0 else masses.sum()
-    mass = total / n_bins
-    room, inside, closed = mass, 0.0, 0.0
+    total = float(len(values)) if len(weights) == 0 else weights.sum()
+    bin_weight = total / n_bins
+    room, inside, closed = bin_weight, 0.0, 0.0
     for i in range(len(work)):
-        if len(masses) == 0:
+        if len(weights) == 0:
             value, amount = work[i], 1.0
         else:
             atom = int(work[i])
-            value, amount = values[atom], masses[atom]
+            value, amount = values[atom], weights[atom]
         while amount > room:  # the atom lies across a cut: part of it closes the bin
             closed += abs(inside + room * value)
             amount -= room
-            room, inside = mass, 0.0
+            room, inside = bin_weight, 0.0
         inside += amount * value
         room -= amount
     return float(closed + abs(inside)) / total

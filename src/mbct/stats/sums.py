@@ -15,14 +15,14 @@ Sums add, subtract and fade; multiplying every prediction by k (a boosting round
 
 Duplicates: whether cells hold many rows, or a few rows many times over, by weights or by repetition.
 
-What was fitted on some rows is evaluated on others, which must hold no copy of a row that was fitted on. Weights do
-not say which they are: 10 may stand for ten rows of a table of counts, or for one row that matters ten times. Two
+What was fitted on some rows is evaluated on others, which must hold no duplicate of a row that was fitted on. Weights
+do not say which they are: 10 may stand for ten rows of a table of counts, or for one row that matters ten times. Two
 things tell. Where all rows of a class weigh the same, every weight is a multiple of it. And labels: rows of one cell
 that are independent differ as often as their rate r says, so that over cells
 
     E[l(n − l)/(n − 1)] = n·r(1 − r),
 
-where l of n are positive; copies of one row never differ. Duplicates show in the smallest cells: a cell of n that holds
+where l of n are positive; duplicates of one row never differ. They show in the smallest cells: a cell of n that holds
 rows m times each falls short of this by the share (m − 1)/(n − 1). Cells that differ in their rates fall short as well,
 but large ones as much as small ones.
 """
@@ -93,9 +93,9 @@ class Sums:
         return self._each(lambda sums: np.bincount(group, sums, n_groups).astype(np.float64))
 
 
-_MORE_THAN_ONE = 1.5  # Mass from which a cell may hold more than one row
+_MORE_THAN_ONE = 1.5  # Weight from which a cell may hold more than one row
 _SCORE_GROUPS = 20  # Groups of equal weight in which the rate is taken
-_MOSTLY = 0.6  # Share of the differences of larger cells below which cells hold mostly copies
+_MOSTLY = 0.6  # Share of the differences of larger cells below which cells hold mostly duplicates
 _HARDLY_ANY = 0.25  # Share of the differences of independent rows below which they do, whatever larger ones show
 _BEYOND_CHANCE = 2.5  # Standard errors by which differences must be missing
 _ENOUGH = 10.0  # Differences to expect before those seen are a measure
@@ -106,7 +106,7 @@ _SINGLES = 0.1  # Share of the cells with a class that must hold a single row of
 
 @dataclass(frozen=True)
 class Duplicates:
-    """``per_row``: how many copies of itself the mean unit of weight is among, 1 where nothing speaks for copies.
+    """``per_row``: how many duplicates of itself the mean unit of weight is among, 1 where none show.
 
     ``uniform``: all rows have as many, so that weight divided by it counts rows; else a cell is best taken for one row.
     """
@@ -166,7 +166,7 @@ def _copies_by_labels(count: FloatArray, label: FloatArray, rate: FloatArray) ->
         # Rows are weighted for certain, and labels are too few to tell whether anything else is in the cells.
         most = np.inf
     else:
-        most = max(_most_copies(seen, expected, others), 1.0)
+        most = max(_most_duplicates(seen, expected, others), 1.0)
     return float(np.sum(count * np.clip(count, 1.0, most)) / np.sum(count))
 
 
@@ -181,20 +181,20 @@ def rate_by_score(count: FloatArray, label: FloatArray, log_odds: FloatArray) ->
     return np.asarray(rate[group], dtype=np.float64)
 
 
-def _most_copies(seen: FloatArray, expected: FloatArray, others: FloatArray) -> float:
-    """Duplicates of a row in the largest cells that hold mostly copies, by octaves of weight; 0 where none do."""
-    sure, most = False, 0.0
+def _most_duplicates(seen: FloatArray, expected: FloatArray, others: FloatArray) -> float:
+    """Duplicates of a row in the largest cells that hold mostly duplicates, by octaves of weight; 0 where none do."""
+    significant, most = False, 0.0
     seen_so_far = expected_so_far = 0.0
     for octave in np.flatnonzero(expected > 0.0):
         larger = float(expected[octave + 1 :].sum())
         measured = min(float(seen[octave + 1 :].sum()) / larger, 1.0) if larger >= _ENOUGH else 0.0
         if seen[octave] >= max(_MOSTLY * measured, _HARDLY_ANY) * expected[octave]:
             break
-        # Where larger cells hold copies too, or there are none, they are no measure.
+        # Where larger cells hold duplicates too, or there are none, they are no measure.
         share = measured if _MOSTLY * measured > _HARDLY_ANY else 1.0
         seen_so_far += float(seen[octave])
         expected_so_far += share * float(expected[octave])
-        sure = sure or expected_so_far - seen_so_far > _BEYOND_CHANCE * np.sqrt(expected_so_far)
+        significant = significant or expected_so_far - seen_so_far > _BEYOND_CHANCE * np.sqrt(expected_so_far)
         missing = 1.0 - float(seen[octave]) / (share * float(expected[octave]))
         most = 1.0 + missing * float(others[octave] / expected[octave])
-    return most if sure else 0.0
+    return most if significant else 0.0

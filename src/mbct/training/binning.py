@@ -105,7 +105,7 @@ class BinningOptions:
 
 
 def fit_number_bins(name: str, values: FloatArray, weight: FloatArray, n_bins: int) -> NumberBins:
-    """Mass bins of a number, from its distinct finite values in rising order."""
+    """Bins of equal weight of a number, from its distinct finite values in rising order."""
     edges = tuple(mass_edges(values, weight, n_bins).tolist()) if len(values) else ()
     return NumberBins(name, edges, tuple(values.tolist()) if len(values) == len(edges) + 1 else ())
 
@@ -123,7 +123,7 @@ _BY_CHANCE = 1e-4  # Values that were met once may have one label by chance; wit
 
 @dataclass(frozen=True)
 class RareValues:
-    """Mass and positives of all values of a category that are too rare for a code of their own."""
+    """Weight and positives of all values of a category that are too rare for a code of their own."""
 
     weight: float
     label: float
@@ -158,7 +158,7 @@ def fit_category_bins(
 ) -> CategoryBins:
     """Codes of a category, the most frequent value first; rare values are left to the unseen code.
 
-    ``rate`` is the rate of positives of all rows. Equal masses are ordered by label and prediction sums before the
+    ``rate`` is the rate of positives of all rows. Equal weights are ordered by label and prediction sums before the
     name, so that renaming the values of a column does not reorder its codes.
     """
     merged: dict[str, list[float]] = {}

@@ -121,7 +121,7 @@ def test_field_bias_equals_the_public_metrics() -> None:
     public = pcoc(data.y[chosen], data.p[chosen])
     assert mobile.ratio == pytest.approx(public.value)
     assert mobile.p_value == pytest.approx(public.p_value, rel=1e-6)
-    assert mobile.sure
+    assert mobile.significant
     assert mobile.lower < 1 / 1.6 < mobile.upper
     site = next(f for f in fields if f.field == "site")
     assert len(site.segments) == 6
@@ -133,11 +133,11 @@ def test_few_marks_where_predictions_are_right() -> None:
     for seed in range(10):
         data = biased_clicks(seed, 4000, calibrated=True)
         fields = compute_field_bias(data.y, data.p, data.frame[["device", "night", "site"]])
-        marked += any(segment.sure for field in fields for segment in field.segments)
+        marked += any(segment.significant for field in fields for segment in field.segments)
     assert marked <= 2
     data = biased_clicks(0, 4000)
     fields = compute_field_bias(data.y, data.p, data.frame[["device", "night", "site"]])
-    assert any(segment.sure for field in fields for segment in field.segments)
+    assert any(segment.significant for field in fields for segment in field.segments)
 
 
 def test_the_worst_pair_is_found_and_redundant_pairs_are_not_listed() -> None:
@@ -153,7 +153,7 @@ def test_the_worst_pair_is_found_and_redundant_pairs_are_not_listed() -> None:
     assert "device = desktop · night = True" in named
     assert named[0] == "device = mobile"
     assert not any(name.startswith("device = mobile ·") for name in named)
-    assert not any(each.after.sure for each in worst)
+    assert not any(each.after.significant for each in worst)
 
 
 def test_subgroups_of_a_pure_bin_are_right_and_of_a_mixed_one_are_not() -> None:
@@ -227,10 +227,10 @@ def test_the_outline_tells_every_node_and_the_losses_of_the_fit() -> None:
         outline_tree(model.model_, tree=99)
 
 
-@pytest.mark.parametrize("pattern", ["odds", "linear"])
+@pytest.mark.parametrize("link", ["odds", "linear"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_replay_ends_at_the_loss_of_the_whole_tree(pattern: str, seed: int) -> None:
-    model = random_model(seed, pattern, n_trees=1)
+def test_the_replay_ends_at_the_loss_of_the_whole_tree(link: str, seed: int) -> None:
+    model = random_model(seed, link, n_trees=1)
     frame = random_rows(seed, model, 500)
     columns = read_columns({name: np.array(values, dtype=object) for name, values in frame.items()})
     p = np.array(frame["score"])

@@ -16,7 +16,7 @@ from mbct.stats.partition_error import field_error, prediction_ratio
 from mbct.stats.testing import CORRECTIONS, holm
 from mbct.validation import FloatArray
 
-SURE = 0.05
+SIGNIFICANT = 0.05
 """A corrected p-value below this is marked."""
 
 
@@ -36,12 +36,12 @@ class SegmentBias:
     corrected_p_value: float
 
     @property
-    def sure(self) -> bool:
+    def significant(self) -> bool:
         """Whether the bias is beyond chance, after the correction for the number of segments."""
-        return self.corrected_p_value < SURE
+        return self.corrected_p_value < SIGNIFICANT
 
     @property
-    def sure_bias(self) -> float:
+    def significant_bias(self) -> float:
         """|log PCOC| at the end of the interval nearest to 1; 0 where the interval holds 1."""
         if self.lower > 1.0:
             return float(np.log(self.lower))
@@ -189,10 +189,11 @@ class _Grouping:
 def worst_segments(
     before: Rows, after: Rows, fields: tuple[Segmentation, ...], order: list[int], most: int, confidence: float
 ) -> tuple[tuple[WorstSegment, ...], int]:
-    """The ``most`` segments of the largest sure bias, and how many were tested.
+    """The ``most`` segments of the largest significant bias, and how many were tested.
 
-    The sure bias is |log PCOC| at the end of the interval nearest to 1. A pair is listed only where it is surely worse
-    than each of its two values. ``order`` numbers the fields by falling error; the first few are paired.
+    The significant bias is |log PCOC| at the end of the interval nearest to 1. A pair is listed only where it is
+    significantly worse than each of its two values. ``order`` numbers the fields by falling error; the
+    first few are paired.
     """
     single = [_single(before, i, fields[i], confidence) for i in order]
     pairs = [_pair(before, a, b, confidence) for a, b in combinations(single[:MOST_FIELDS], 2)]
@@ -204,9 +205,9 @@ def worst_segments(
     for each, new, p, new_p in zip(groupings, later, corrected, corrected_later, strict=True):
         was, now = segments_of(each.groups, each.before, p), segments_of(each.groups, new, new_p)
         for code, old, changed in zip(np.flatnonzero(each.before.sums.count > 0), was, now, strict=True):
-            if each.kept[code] and old.sure and old.sure_bias > each.floor[code]:
+            if each.kept[code] and old.significant and old.significant_bias > each.floor[code]:
                 listed.append(WorstSegment(old, changed))
-    listed.sort(key=lambda each: (-each.before.sure_bias, each.before.field, each.before.segment))
+    listed.sort(key=lambda each: (-each.before.significant_bias, each.before.field, each.before.segment))
     return tuple(listed[:most]), int(sum(each.kept.sum() for each in groupings))
 
 

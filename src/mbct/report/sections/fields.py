@@ -74,7 +74,7 @@ def biased(fields: tuple[FieldComparison, ...]) -> tuple[int, int, int]:
     """Segments significantly biased before, after, and all of them."""
     before = [segment for field in fields for segment in field.before.segments]
     after = [segment for field in fields for segment in field.after.segments]
-    return sum(s.sure for s in before), sum(s.sure for s in after), len(before)
+    return sum(s.significant for s in before), sum(s.significant for s in after), len(before)
 
 
 def statistics(scored: Scored) -> dict[str, Statistic]:
@@ -128,7 +128,7 @@ def _table(fields: tuple[FieldComparison, ...], estimates: Mapping[str, PairedEs
     lines = []
     for each in fields:
         name = each.before.field
-        counts = [sum(segment.sure for segment in side.segments) for side in (each.before, each.after)]
+        counts = [sum(segment.significant for segment in side.segments) for side in (each.before, each.after)]
         cells = [text(name), f"{each.before.n_values:,}", f"{counts[0]} → {counts[1]}"]
         for error in ("ece", "rce"):
             found = estimates[f"{error} {name}"]
@@ -157,7 +157,7 @@ def _record(segment: SegmentBias, state: str, low: float, high: float) -> dict[s
         "pcoc": segment.ratio,
         "low": min(max(segment.lower, low), high),
         "high": max(min(segment.upper, high), low),
-        "fill": state if segment.sure else "chance",
+        "fill": state if segment.significant else "chance",
         "rows": segment.count,
         "rate": segment.label_rate,
         "p": segment.corrected_p_value,

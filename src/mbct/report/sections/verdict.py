@@ -95,7 +95,9 @@ def sentences(pcoc: PairedEstimate | None, fields: Sequence[FieldComparison]) ->
     largest = [max(each.pairs(), key=_missed, default=None) for each in fields]
     chosen = sorted((pair for pair in largest if pair is not None and _missed(pair) > 0.0), key=_missed, reverse=True)
     for before, after in chosen[:2]:
-        still = "still " if after.sure and (after.ratio > 1) == (before.ratio > 1) and _is_far(after.ratio) else ""
+        still = (
+            "still " if after.significant and (after.ratio > 1) == (before.ratio > 1) and _is_far(after.ratio) else ""
+        )
         found.append(
             f"{before.field} = {before.segment} ({before.count:,.0f} rows) was predicted {_off(before.ratio)}; "
             f"now {still}{_off(after.ratio)}."
@@ -106,7 +108,7 @@ def sentences(pcoc: PairedEstimate | None, fields: Sequence[FieldComparison]) ->
 def _missed(pair: tuple[SegmentBias, SegmentBias]) -> float:
     """Positives by which predictions of a value were off; 0 where that may be noise, or is of several values."""
     before, _ = pair
-    if not before.sure or before.segment.startswith(OTHER) or not _is_far(before.ratio):
+    if not before.significant or before.segment.startswith(OTHER) or not _is_far(before.ratio):
         return 0.0
     return before.count * abs(before.mean_prediction - before.label_rate)
 

@@ -43,5 +43,5 @@ def section(scored: Scored, order: list[str]) -> Section:
 
 
 def _cell(segment: SegmentBias) -> str:
-    sure = ' <span class="sure" title="significant">●</span>' if segment.sure else ""
+    sure = ' <span class="sure" title="significant">●</span>' if segment.significant else ""
     return f"{ratio(segment.ratio)}{sure}<br>{ratio_interval((segment.lower, segment.upper))}"
