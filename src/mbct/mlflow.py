@@ -38,7 +38,7 @@ def log_model(calibrator: Calibrator, name: str = "calibrator", *, X: Any = None
         Labelled rows, best held out. With them the metrics of :func:`mbct.metrics.evaluate` are logged, of the
         prediction (``log_loss_before``) and of the calibrated probability (``log_loss_after``), and as artefacts
         ``calibration/metrics.json`` and ``calibration/report.html``.
-    **options
+    **options : Any
         Those of ``mlflow.pyfunc.log_model``, such as ``registered_model_name``.
 
     Returns
@@ -62,15 +62,36 @@ def log_model(calibrator: Calibrator, name: str = "calibrator", *, X: Any = None
 
 
 def load_model(model_uri: str) -> Calibrator:
-    """The calibrator that :func:`log_model` logged, by its ``model_uri`` (``models:/…``, ``runs:/…`` or a folder)."""
+    """The calibrator that :func:`log_model` logged.
+
+    Parameters
+    ----------
+    model_uri : str
+        ``models:/…``, ``runs:/…`` or a folder.
+
+    Returns
+    -------
+    Calibrator
+        Fitted.
+    """
     calibrator: Calibrator = _mlflow().pyfunc.load_model(model_uri).get_raw_model()
     return calibrator
 
 
 def signature(calibrator: Calibrator) -> Any:
-    """The columns that a fitted ``calibrator`` reads, typed by its bins, and the shape of its result.
+    """The columns that a calibrator reads, typed by its bins, and the shape of its result.
 
     Numbers are of MLflow's type Any: as "double" it would refuse whole numbers, as "long" missing ones.
+
+    Parameters
+    ----------
+    calibrator : Calibrator
+        Fitted.
+
+    Returns
+    -------
+    mlflow.models.ModelSignature
+        What :func:`log_model` logs.
     """
     _mlflow()
     from mlflow.models import ModelSignature

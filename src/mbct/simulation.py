@@ -11,7 +11,13 @@ from mbct.validation import FloatArray, at_least
 
 @dataclass(frozen=True)
 class BetaSetting:
-    """Predictions from Beta(``a``, ``b``) and labels of probability ``prediction ** power``."""
+    """Predictions from Beta(a, b) and labels of probability ``prediction ** power``.
+
+    Parameters
+    ----------
+    a, b, power : float
+        Parameters of the Beta distribution, and the exponent.
+    """
 
     a: float
     b: float
@@ -36,7 +42,17 @@ DESKTOP_NIGHT_BIAS = 0.7
 
 @dataclass(frozen=True)
 class Simulation:
-    """Simulated ``columns`` by name, those of ``score`` and ``label``, and ``truth``, from which labels were drawn."""
+    """Simulated rows.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray
+        Columns by name.
+    score, label : str
+        Names of the columns of predictions and labels.
+    truth : ndarray
+        Probabilities from which labels were drawn.
+    """
 
     columns: dict[str, npt.NDArray[np.generic]]
     score: str
@@ -45,7 +61,21 @@ class Simulation:
 
 
 def simulate(kind: str = CLICKS, n_rows: int = 100_000, *, seed: int = 0) -> Simulation:
-    """Draw ``n_rows`` rows of a ``kind`` ("clicks", "beta-main", …); the same ``seed`` gives the same rows.
+    """Simulated rows whose true probabilities are known.
+
+    Parameters
+    ----------
+    kind : str, default="clicks"
+        "clicks", with features, or a setting of :data:`BETA_SETTINGS`, such as "beta-main".
+    n_rows : int, default=100000
+        Number of rows.
+    seed : int, default=0
+        The same seed gives the same rows.
+
+    Returns
+    -------
+    Simulation
+        Columns, their roles and the truth.
 
     >>> simulation = simulate("beta-main", 1000)
     >>> sorted(simulation.columns), bool((simulation.truth == simulation.columns["score"] ** 2).all())

@@ -91,7 +91,18 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return self
 
     def calibrate(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probability of the positive class of each row; ``X`` and ``y_prob`` as in :meth:`fit`."""
+        """Calibrated probability of the positive class of each row.
+
+        Parameters
+        ----------
+        X, y_prob : as in :meth:`fit`
+            The rows; their predictions where ``X`` does not hold them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In the order of the rows.
+        """
         return self.calibrate_columns(*self._read(X, y_prob))
 
     def calibrate_columns(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
@@ -99,9 +110,17 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return np.clip(self._calibrate(columns, y_prob), 0.0, 1.0)
 
     def predict_proba(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Calibrated probabilities of both classes, columns in the order of ``classes_``.
+        """Calibrated probabilities of both classes.
 
-        ``X`` and ``y_prob`` are as in :meth:`fit`.
+        Parameters
+        ----------
+        X, y_prob : as in :meth:`fit`
+            The rows; their predictions where ``X`` does not hold them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            Columns in the order of ``classes_``.
         """
         probability = self.calibrate(X, y_prob=y_prob)
         both = np.column_stack([1.0 - probability, probability])
@@ -110,7 +129,15 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
     def predict(self, X: Any, *, y_prob: Any = None) -> npt.NDArray[Any]:
         """The class of each row, the positive one where its calibrated probability exceeds one half.
 
-        ``X`` and ``y_prob`` are as in :meth:`fit`.
+        Parameters
+        ----------
+        X, y_prob : as in :meth:`fit`
+            The rows; their predictions where ``X`` does not hold them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values of ``classes_``.
         """
         exceeds = self.calibrate(X, y_prob=y_prob) > 0.5
         return np.asarray(self._labels.negative_and_positive[exceeds.astype(int)])
@@ -119,7 +146,17 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         """Mean log-likelihood of the labels, (1/Σw) Σ w·log(probability given to the row's class); higher is better.
 
         This is the negative log loss, with probabilities kept 2.2e-16 from 0 and 1. Cross-validation and searches
-        without ``scoring`` use it. ``X``, ``y``, ``sample_weight`` and ``y_prob`` are as in :meth:`fit`, best held out.
+        without ``scoring`` use it.
+
+        Parameters
+        ----------
+        X, y, sample_weight, y_prob : as in :meth:`fit`
+            Rows, best held out, their labels, weights and predictions.
+
+        Returns
+        -------
+        float
+            The negative log loss.
         """
         columns, labels, name = take_labels(self._open(X), y)
         columns, weight = take_weights(columns, sample_weight)
@@ -128,7 +165,13 @@ class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # 
         return -float(np.average(losses, weights=weight))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted calibrator to ``path`` as JSON, whole or not at all; :func:`mbct.load_model` reads it."""
+        """Write the fitted calibrator as JSON, whole or not at all; :func:`mbct.load_model` reads it.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; an older one is replaced.
+        """
         check_is_fitted(self)
         persistence.save(self, path)
 

@@ -140,7 +140,18 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return self.pairs_[0][1]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Calibrated probabilities of all classes of the rows of ``X``; the mean over an ensemble."""
+        """Calibrated probabilities of all classes; the mean over an ensemble.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of ``classes_``.
+        """
         check_is_fitted(self)
         each = [self._pair_probabilities(X, *pair) for pair in self.pairs_]
         return each[0] if len(each) == 1 else np.mean(each, axis=0)
@@ -156,7 +167,18 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return np.where(total > 0, each / np.where(total > 0, total, 1.0), uniform)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The most probable class of each row of ``X``."""
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : as in :meth:`fit`
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values of ``classes_``.
+        """
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[np.argmax(probabilities, axis=1)])
 

@@ -231,7 +231,13 @@ class MBCTCalibrator(FittedMBCT):
         return self.fit_data(given)
 
     def fit_cells(self, cells: Cells, bins: FeatureBins) -> Self:
-        """Learn from ``cells``, such as :func:`mbct.data.aggregate` or a store gives, coded with ``bins``."""
+        """Learn from cells, as :func:`mbct.data.aggregate` or a store gives.
+
+        Parameters
+        ----------
+        cells, bins : Cells, FeatureBins
+            The cells, and the bins that they were coded with.
+        """
         return fit_aggregated(self, cells, bins)
 
     def _fit(self, data: TrainingData) -> None:

@@ -140,7 +140,13 @@ class OnlineCalibrator:
         return {"enabled": self.enabled, "segments": list(self._names), "platt": self._state.to_dict()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state of a calibrator with the same parameters."""
+        """Go on from a state of a calibrator with the same parameters.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`to_dict` gave.
+        """
         platt = OnlinePlatt.from_dict(state["platt"])
         if (platt.n_segments, platt.max_shift) != (self._state.n_segments, self._state.max_shift):
             raise ParameterError(

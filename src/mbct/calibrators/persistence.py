@@ -37,7 +37,18 @@ def dumps(calibrator: "Calibrator") -> bytes:
 
 
 def load_model(path: str | os.PathLike[str]) -> "Calibrator":
-    """The calibrator that :meth:`~mbct.calibrators.base.Calibrator.save` wrote to ``path``."""
+    """Read a fitted calibrator of any method from its file.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that :meth:`~mbct.calibrators.base.Calibrator.save` wrote.
+
+    Returns
+    -------
+    Calibrator
+        Of the class and with the parameters of the one that was saved.
+    """
     return loads(read_bytes(path), str(path))
 
 

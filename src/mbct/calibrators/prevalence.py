@@ -52,6 +52,18 @@ def estimate_prevalence(y_prob: Any, trained: float) -> PrevalenceEstimate:
     the features themselves have drifted, the estimate follows that drift and is wrong with a small standard error. Weak
     predictions (an AUC near 0.5) say little about the rate, which the standard error shows. Check it against labels as
     soon as some are there.
+
+    Parameters
+    ----------
+    y_prob : array
+        Calibrated probabilities of the rows.
+    trained : float
+        Label rate at which they are calibrated.
+
+    Returns
+    -------
+    PrevalenceEstimate
+        The rate and its standard error.
     """
     q = as_probabilities(y_prob)
     rate = trained

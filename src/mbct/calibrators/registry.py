@@ -38,7 +38,18 @@ def available() -> list[str]:
 
 
 def calibrator_class(name: str) -> "type[Calibrator]":
-    """The class behind ``name``, one of :func:`available`; imported on first use."""
+    """The class behind a method's name, imported on first use.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`available`.
+
+    Returns
+    -------
+    type
+        A class derived from :class:`~mbct.calibrators.base.Calibrator`.
+    """
     if name not in METHODS:
         raise ParameterError(f"unknown method {name!r}; available are {', '.join(available())}")
     module, attribute = METHODS[name]
@@ -47,5 +58,18 @@ def calibrator_class(name: str) -> "type[Calibrator]":
 
 
 def make(name: str, **parameters: Any) -> "Calibrator":
-    """An unfitted calibrator by ``name``: ``make("platt", score_column="pctr")`` passes ``parameters``."""
+    """An unfitted calibrator by name, as in ``make("platt", score_column="pctr")``.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`available`.
+    **parameters : Any
+        Parameters of its class.
+
+    Returns
+    -------
+    Calibrator
+        Not fitted.
+    """
     return calibrator_class(name)(**parameters)

@@ -51,7 +51,18 @@ class FeatureRanking:
     excluded: tuple[str, ...] = ()
 
     def best(self, most: int | None = None) -> list[str]:
-        """Names of the columns that help, by falling gain: at ``most`` so many (the paper took seven), None for all."""
+        """Names of the columns that help, by falling gain.
+
+        Parameters
+        ----------
+        most : int or None, default=None
+            At most so many (the paper took seven); None for all.
+
+        Returns
+        -------
+        list of str
+            Columns whose gain is significant.
+        """
         return [advice.column for advice in self.columns if advice.helps][:most]
 
     def to_dict(self) -> dict[str, Any]:

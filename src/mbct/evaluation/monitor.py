@@ -141,7 +141,18 @@ class CalibrationMonitor:
             np.add.at(self._sums, streams[streams >= 0], each[streams >= 0])
 
     def advance(self, at: float) -> list[Alarm]:
-        """Close the batch at time ``at``; the alarms it raised."""
+        """Close the batch of the outcomes added so far.
+
+        Parameters
+        ----------
+        at : float
+            End of the batch, in seconds since 1970.
+
+        Returns
+        -------
+        list of Alarm
+            Those that it raised.
+        """
         if not self._sums[0, COUNT]:
             return []
         batch = self._evidence.advance(self._sums, at)
@@ -187,7 +198,13 @@ class CalibrationMonitor:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state of a monitor with the same number of segments."""
+        """Go on from a state of a monitor with the same number of segments.
+
+        Parameters
+        ----------
+        state : dict
+            What :meth:`to_dict` gave.
+        """
         sums = np.array(state["sums"], dtype=np.float64)
         if sums.shape != self._sums.shape:
             raise ParameterError(

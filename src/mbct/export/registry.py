@@ -65,7 +65,7 @@ def export_model(model: CalibrationEnsemble | ClassModel, to: str, **options: An
         from :func:`mbct.load_ensemble`.
     to : {"rules", "sql", "dbt", "onnx", "lightgbm", "python", "c", "pmml"}
         The target, one of :data:`TARGETS`.
-    **options
+    **options : Any
         Those of the target's function, for example ``dialect`` and ``form`` of "sql".
 
     Returns

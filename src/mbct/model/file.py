@@ -99,7 +99,18 @@ def naming(error: MBCTError, name: str) -> ModelFileError:
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:
-    """The ensemble, for exports and scorers, of the :class:`~mbct.calibrators.mbct.MBCTCalibrator` at ``path``."""
+    """Read the ensemble of a model file, for exports and scorers.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that :class:`~mbct.calibrators.mbct.MBCTCalibrator` wrote.
+
+    Returns
+    -------
+    CalibrationEnsemble
+        Bins and trees, without what only training needs.
+    """
     return ensemble_of(read_bytes(path), str(path))
 
 

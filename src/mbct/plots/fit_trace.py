@@ -28,7 +28,20 @@ class FitTraceDisplay:
 
     @classmethod
     def from_estimator(cls, calibrator: Any, *, ax: Any = None) -> Self:
-        """Draw on ``ax`` (None makes a new figure) the trace of ``calibrator``, a fitted MBCTCalibrator."""
+        """Draw the trace of a fit.
+
+        Parameters
+        ----------
+        calibrator : MBCTCalibrator
+            Fitted.
+        ax : Axes or None, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        FitTraceDisplay
+            With the figure as ``figure_``.
+        """
         trace = getattr(calibrator, "trace_", None)
         if not isinstance(trace, FitTrace):
             raise ParameterError(f"a fitted MBCTCalibrator is needed, got {type(calibrator).__name__}: it has no trace")

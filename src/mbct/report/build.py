@@ -121,8 +121,8 @@ def write_report(
         Rows with the columns that the calibrator was fitted on, and labels, or the name of their column.
     path : path
         File to write; its name must end in ``.html``.
-    **options
-        See :class:`ReportOptions`.
+    **options : as in :class:`ReportOptions`
+        What the page holds.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")
@@ -133,7 +133,18 @@ def write_report(
 
 
 def build_report(calibrator_or_path: Any, X: Any, y: Any, **options: Unpack[ReportOptions]) -> str:
-    """The page of :func:`write_report` as text; ``calibrator_or_path``, ``X``, ``y`` and ``options`` are the same."""
+    """The page of :func:`write_report` as text.
+
+    Parameters
+    ----------
+    calibrator_or_path, X, y, **options : as in :func:`write_report`
+        Model, rows, labels and options.
+
+    Returns
+    -------
+    str
+        HTML with everything that it needs inside.
+    """
     return _report(calibrator_or_path, X, y, options)[0]
 
 

@@ -44,7 +44,18 @@ class BatchScorer:
         self._code_type = model.bins.code_type
 
     def score_rows(self, rows: Sequence[Mapping[str, Any]]) -> FloatArray:
-        """Calibrated probabilities of ``rows``, dicts of the prediction and every feature, None where missing."""
+        """Calibrated probabilities of rows.
+
+        Parameters
+        ----------
+        rows : sequence of dict
+            The prediction and every feature by name, None where missing.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Calibrated probabilities.
+        """
         names = self._model.bins.names
         try:
             columns = [list(map(itemgetter(name), rows)) for name in names]
@@ -55,15 +66,48 @@ class BatchScorer:
         return self.score_columns(columns).calibrated
 
     def score_mapping(self, columns: Mapping[str, Iterable[Any]]) -> FloatArray:
-        """Calibrated probabilities of ``columns`` by name, the prediction's and every feature's; others are ignored."""
+        """Calibrated probabilities of columns by name.
+
+        Parameters
+        ----------
+        columns : mapping of str to array
+            The prediction and every feature; others are ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Calibrated probabilities.
+        """
         return self.score_columns([_named(columns, name) for name in self._model.bins.names]).calibrated
 
     def score_arrow(self, table: Any) -> FloatArray:
-        """Calibrated probabilities of ``table``, a pyarrow Table or RecordBatch of the prediction and every feature."""
+        """Calibrated probabilities of an Arrow table.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            The prediction and every feature by name; others are ignored.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Calibrated probabilities.
+        """
         return self.score_columns(arrow_columns(self._model.bins, table)).calibrated
 
     def score_columns(self, columns: Sequence[Any]) -> ScoredBatch:
-        """Score ``columns`` in the model's order, predictions first: lists, numpy arrays or dictionaries."""
+        """Score columns in the model's order.
+
+        Parameters
+        ----------
+        columns : sequence of list, ndarray or dictionary array
+            The predictions, then every feature.
+
+        Returns
+        -------
+        ScoredBatch
+            Codes, predictions and calibrated probabilities.
+        """
         model = self._model
         scores = [
             as_probabilities(probability_column(column, name), name)

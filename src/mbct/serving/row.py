@@ -48,7 +48,18 @@ class RowScorer:
         self.score_values([0.5] + [None] * len(self._columns))
 
     def score_row(self, row: Mapping[str, Any]) -> float:
-        """Calibrated probability of ``row``: the prediction and every feature by name, None where missing."""
+        """Calibrated probability of a row.
+
+        Parameters
+        ----------
+        row : mapping
+            The prediction and every feature by name, None where missing.
+
+        Returns
+        -------
+        float
+            Calibrated probability.
+        """
         try:
             values = self._values_of(row)
         except KeyError as error:
@@ -58,7 +69,18 @@ class RowScorer:
         return self.score_values(values)
 
     def score_values(self, values: Sequence[Any]) -> float:
-        """Calibrated probability of a row's ``values``, the prediction first, then the features, None where missing."""
+        """Calibrated probability of a row's values.
+
+        Parameters
+        ----------
+        values : sequence
+            The prediction, then every feature in the model's order, None where missing.
+
+        Returns
+        -------
+        float
+            Calibrated probability.
+        """
         buffers = self._buffers
         codes = buffers.writable
         score = as_probability(values[0], self._score)

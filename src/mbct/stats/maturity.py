@@ -18,12 +18,18 @@ from mbct.validation import FloatArray
 
 @dataclass(frozen=True)
 class Maturity:
-    """Share of the positives that have arrived by age 0, 1, 2 … days; all have by the last age."""
+    """Share of the positives that have arrived by their age.
+
+    Parameters
+    ----------
+    arrived : tuple of float
+        The share at an age of 0, 1, 2 … days; all have arrived by the last.
+    """
 
     arrived: tuple[float, ...]
 
     def share(self, age: npt.ArrayLike) -> FloatArray:
-        """Share of positives that have arrived by each age in days.
+        """Share of positives that have arrived by each ``age`` in days.
 
         >>> Maturity((0.5, 0.75, 1.0)).share([0, 1, 7]).tolist()
         [0.5, 0.75, 1.0]

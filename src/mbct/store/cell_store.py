@@ -338,5 +338,11 @@ def _require_storable(cells: Cells, bins: FeatureBins, batch: str) -> None:
 
 
 def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
-    """Cells of rows with ``codes`` under ``bins``, predictions ``y_prob`` and labels ``y_true``, to be appended."""
+    """Cells of rows, to be appended.
+
+    Parameters
+    ----------
+    codes, y_prob, y_true, bins : ndarray, ndarray, ndarray, FeatureBins
+        Codes, predictions and labels of the rows, and the bins that made the codes.
+    """
     return build_cells(codes, y_prob, y_true, None, bins, level="cell")

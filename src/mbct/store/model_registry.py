@@ -70,7 +70,18 @@ class ModelRegistry:
         return self.backend.current()
 
     def read(self, version: str | None = None) -> bytes:
-        """Content of a ``version``, its checksum compared; None reads the one in service."""
+        """Content of a version, its checksum compared.
+
+        Parameters
+        ----------
+        version : str or None, default=None
+            None reads the one in service.
+
+        Returns
+        -------
+        bytes
+            The model file.
+        """
         version = version or self.in_service()
         if version is None:
             raise StorageError(f"{self} holds no model yet; publish one")
@@ -85,7 +96,18 @@ class ModelRegistry:
         return content
 
     def ensemble(self, version: str | None = None) -> CalibrationEnsemble:
-        """The frozen ensemble of a ``version``, which exports and scorers take; None reads the one in service."""
+        """The frozen ensemble of a version, which exports and scorers take.
+
+        Parameters
+        ----------
+        version : str or None, default=None
+            None reads the one in service.
+
+        Returns
+        -------
+        CalibrationEnsemble
+            Bins and trees.
+        """
         return ensemble_of(self.read(version), f"version {version or self.in_service()} of {self}")
 
     def versions(self) -> list[ModelVersion]:
@@ -103,16 +125,39 @@ class ModelRegistry:
         return version
 
     def publish(self, content: bytes, note: str = "") -> str:
-        """Put ``content``, a model file, into service, with a ``note`` such as why; returns its version.
+        """Put a model file into service.
 
         Everything is written before the pointer moves, so a publication that dies half-way changes nothing.
+
+        Parameters
+        ----------
+        content, note : bytes, str
+            The model file, and a note kept with it, such as why it was published.
+
+        Returns
+        -------
+        str
+            Its version.
         """
         version = self.add(content, note)
         self.backend.put_into_service(version, note)
         return version
 
     def rollback(self, to: str | None = None, reason: str = "") -> str:
-        """Put version ``to`` (None: the one before) into service, for a ``reason`` (kept in a store); returns it."""
+        """Put an older version into service again.
+
+        Parameters
+        ----------
+        to : str or None, default=None
+            The version; None takes the one before.
+        reason : str, default=""
+            Kept in a store's history.
+
+        Returns
+        -------
+        str
+            The version in service.
+        """
         if to is not None:
             self.read(to)
         found = self.backend.step_back(to, reason)
@@ -266,7 +311,20 @@ def publish(
 
 
 def rollback(url: str, *, name: str = "default", to: str | None = None) -> str:
-    """Put version ``to`` (None: the one before) of model ``name`` at ``url``, Redis or a store, into service."""
+    """Put an older version of a model into service again.
+
+    Parameters
+    ----------
+    url, name : str
+        Redis or a store, and the model in it.
+    to : str or None, default=None
+        The version; None takes the one before.
+
+    Returns
+    -------
+    str
+        The version in service.
+    """
     with ModelRegistry(url, name) as registry:
         return registry.rollback(to)
 

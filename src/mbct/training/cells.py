@@ -205,11 +205,11 @@ class Cells:
         return replace(self, sums=self.sums.scaled(factor))
 
     def per(self, weight: float) -> Self:
-        """All sums divided by the weight that stands for one row; multiples of it become whole numbers."""
+        """All sums divided by the ``weight`` that stands for one row; multiples of it become whole numbers."""
         return self if weight == 1.0 else replace(self, sums=self.sums.divided(weight))
 
     def moved(self, step: FloatArray | float) -> Self:
-        """The log-odds of every row moved by a step, one for each cell or one for all; the scores stay as they are."""
+        """The log-odds of every row moved by a ``step``, one for each cell or one for all; scores stay as they are."""
         moved = replace(self.sums, logit=self.sums.logit + self.sums.count * step)
         return replace(self, sums=moved)
 

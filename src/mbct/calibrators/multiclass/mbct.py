@@ -57,8 +57,10 @@ class MulticlassCalibrator(ManyScores):
     time, groups : str or None, default=None
         Columns of dates or numbers of blocks, and of groups: rows of one block are held out together, folds of time are
         contiguous, and the correction must be significant over blocks. For coupling "one-vs-rest" as for "joint".
-    block, gap, half_life, categorical, max_trees, learning_rate, n_folds, random_state, n_threads
-        As in :class:`~mbct.calibrators.mbct.MBCTCalibrator`.
+    block, gap, half_life : as in :class:`~mbct.calibrators.mbct.MBCTCalibrator`
+        Size of the blocks of time, the gap beside held-out ones, and how fast old ones lose weight.
+    categorical, max_trees, learning_rate, n_folds, random_state, n_threads : as there
+        Columns taken for categories, limits of growth, seed and threads.
 
     Attributes
     ----------

@@ -79,9 +79,17 @@ class VennAbersCalibrator(ScoreCalibrator):
         return VennAbersMap(*_steps(counts.score, p0), *_steps(counts.score, p1))
 
     def interval(self, X: Any, *, y_prob: Any = None) -> FloatArray:
-        """Lower and upper probability (p₀, p₁) of each row; ``X`` and ``y_prob`` as in :meth:`fit`.
+        """Lower and upper probability of each row.
 
-        :meth:`calibrate` gives p₁/(1 − p₀ + p₁), which lies between them.
+        Parameters
+        ----------
+        X, y_prob : as in :meth:`fit`
+            The rows; their predictions where ``X`` does not hold them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, 2)
+            p₀ and p₁; :meth:`calibrate` gives p₁/(1 − p₀ + p₁), which lies between them.
         """
         _, score = self._read(X, y_prob)
         return np.column_stack(self.map_.interval(score))

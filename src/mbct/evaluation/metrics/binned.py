@@ -39,8 +39,8 @@ def ece(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     n_bins : int, default=15
         Number of bins.
     strategy : "uniform-mass" or "equal-width", default="uniform-mass"
@@ -84,8 +84,8 @@ def mce(
 
     Parameters
     ----------
-    y_true, y_prob, n_bins, strategy, sample_weight, **resampling
-        As in :func:`ece`.
+    y_true, y_prob, n_bins, strategy, sample_weight, **resampling : as in :func:`ece`
+        Rows, bins, and keywords of the interval and of the p-value.
     """
     return ece(
         y_true, y_prob, n_bins=n_bins, strategy=strategy, norm=math.inf, sample_weight=sample_weight, **resampling
@@ -99,8 +99,8 @@ def ece_sweep(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     norm : float, default=2
         The norm p, from 1 to ``math.inf``.
 
@@ -130,8 +130,8 @@ def debiased_ece(
 
     Parameters
     ----------
-    y_true, y_prob, n_bins, strategy, sample_weight, **resampling
-        As in :func:`ece`.
+    y_true, y_prob, n_bins, strategy, sample_weight, **resampling : as in :func:`ece`
+        Rows, bins, and keywords of the interval and of the p-value.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return _over_bins(rows, how, debiased_error, n_bins, strategy)
@@ -142,8 +142,8 @@ def pce(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: float(partition_error(rows.whole)[0]), Estimate)
@@ -156,8 +156,8 @@ def pud(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: float(prediction_ratio(rows.whole)[0]), Estimate)
@@ -176,8 +176,8 @@ def bfgpce(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     n_parts : int, default=4
         Number of parts, ``n_bins`` of the result.
     division : "sorted" or "shuffle", default="sorted"

@@ -49,8 +49,8 @@ def ici(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows and the keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows and the keywords of the interval.
 
     Returns
     -------
@@ -84,8 +84,8 @@ def net_benefit(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows and the keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows and the keywords of the interval.
     threshold : float or None, default=None
         Probability from which on one acts, between 0 and 1; None takes the label rate, where acting on all is worth 0.
 
@@ -118,7 +118,7 @@ def variational_error(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight
+    y_true, y_prob, sample_weight : as in :mod:`mbct.metrics`
         Labels (0 or 1), predicted probabilities and weights of the rows.
     X : frame, mapping, array or None, default=None
         Columns that the critic may see beside the prediction.

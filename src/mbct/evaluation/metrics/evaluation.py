@@ -189,8 +189,8 @@ def evaluate(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight
-        Rows, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight : as in :mod:`mbct.metrics`
+        Labels, predictions and weights of the rows.
     by : frame, mapping, array or None, default=None
         Columns whose values are the segments.
     metrics : list of str or None, default=None
@@ -201,10 +201,10 @@ def evaluate(
     correction : "holm" or "benjamini-hochberg", default="holm"
         Correction of ``p_value`` for the number of segments. It is that of each segment's ECCE; with ``time`` or
         ``groups``, of its predicted against its observed positives, by the sums of whole blocks.
-    **resampling
-        Keywords of the intervals, see :mod:`mbct.metrics`; here ``confidence`` defaults to 0.95 and ``n_bootstrap`` to
-        100. All metrics share the resamples; intervals are not corrected for their number. ``confidence=None`` leaves
-        them out, which is many times as fast.
+    **resampling : as in :mod:`mbct.metrics`
+        Keywords of the intervals; here ``confidence`` defaults to 0.95 and ``n_bootstrap`` to 100. All metrics share
+        the resamples; intervals are not corrected for their number. ``confidence=None`` leaves them out, which is many
+        times as fast.
 
     Returns
     -------

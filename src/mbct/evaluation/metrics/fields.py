@@ -26,8 +26,8 @@ def pcoc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: U
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def field_ece(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     field : array
         Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
 
@@ -79,8 +79,8 @@ def field_rce(
 
     Parameters
     ----------
-    y_true, y_prob, field, sample_weight, **resampling
-        As in :func:`field_ece`.
+    y_true, y_prob, field, sample_weight, **resampling : as in :func:`field_ece`
+        Rows, their segments, and keywords of the interval and of the p-value.
     no_positive : "drop" or "keep", default="drop"
         A value without a positive has no relative error: "drop" leaves it out and renormalises, as public code does,
         which hides sparse values; "keep" takes it to have one positive.
@@ -123,8 +123,8 @@ def multi_field(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     fields : frame, mapping or array
         Columns whose values are compared, one a field.
     error : "ece" or "rce", default="ece"
@@ -163,8 +163,8 @@ def cal_n(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     n_blocks : int, default=100
         Number of blocks of equal weight, by prediction.
     by : array or None, default=None

@@ -31,9 +31,17 @@ def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:
 
 
 def sud(truth: Any, y_prob: Any) -> FloatArray:
-    """Sample underestimated degree of each row, ``y_prob`` / ``truth``: below 1 the row is underestimated.
+    """Sample underestimated degree of each row: below 1 the row is underestimated.
 
-    ``truth`` is E[Y|X]; infinite where it is 0 and the prediction is not.
+    Parameters
+    ----------
+    truth, y_prob : array
+        E[Y|X] of each row, and its prediction.
+
+    Returns
+    -------
+    ndarray
+        ``y_prob / truth``; infinite where the truth is 0 and the prediction is not.
 
     Examples
     --------

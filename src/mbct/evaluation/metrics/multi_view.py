@@ -47,8 +47,8 @@ def mvce(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     n_views : int, default=100
         Number of shuffles.
     bin_size, n_bins : float and int, or None, default=None

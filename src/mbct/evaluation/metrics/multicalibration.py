@@ -74,8 +74,8 @@ def multicalibration_error(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     by : frame, mapping or array
         Columns whose values are the segments.
     depth, min_rows : int, default=1 and 10

@@ -22,8 +22,8 @@ def log_loss(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(
@@ -41,8 +41,8 @@ def normalised_entropy(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
@@ -57,8 +57,8 @@ def brier(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
 
     Examples
     --------
@@ -81,8 +81,8 @@ def auc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     if rows.y_true.min() == rows.y_true.max():
@@ -110,8 +110,8 @@ def grouped_auc(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
     group : array
         Group of each row, such as a user or a query.
 

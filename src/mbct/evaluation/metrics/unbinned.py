@@ -40,8 +40,8 @@ def smooth_ece(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampl
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval and of the p-value, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval and of the p-value.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: smooth_error(rows.atoms), Estimate)
@@ -57,8 +57,8 @@ def ecce(
 
     Parameters
     ----------
-    y_true, y_prob, sample_weight, **resampling
-        Rows, and keywords of the interval, see :mod:`mbct.metrics`.
+    y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
+        Rows, and keywords of the interval.
 
     Returns
     -------
