@@ -20,7 +20,7 @@ import numpy as np
 from made_with import write_page
 from mbct.model.bins import code_offsets
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit
@@ -62,10 +62,10 @@ def forms(grown: GrownModel) -> Iterator[tuple[str, Trees]]:
     """Every smaller form of one ensemble, with its name."""
     cells, whole = grown.cells, grown.whole
 
-    def total_step(codes: np.ndarray) -> np.ndarray:
-        return summed_steps(whole.trees, codes, cells.n_codes)
+    def tree_total(codes: np.ndarray) -> np.ndarray:
+        return sum_trees(whole.trees, codes, cells.n_codes)
 
-    rows = make_distillation_set(cells, grown.ordered, grown.usable, total_step, 400_000, 400_000)
+    rows = make_distillation_set(cells, grown.ordered, grown.usable, tree_total, 400_000, 400_000)
     for name, options in IDEAS.items():
         for stage in STAGES:
             trees = distill(rows, replace(options, stages=(Stage(stage, 0.0),))).trees
@@ -81,7 +81,7 @@ def measure(name: str, folder: Path) -> Iterator[dict[str, Any]]:
     codes, scores = grown.encoded(split.eval_frame)
 
     def result(form: str, trees: Trees) -> dict[str, Any]:
-        p = sigmoid(logit(scores) + summed_steps(trees, codes, grown.cells.n_codes))
+        p = sigmoid(logit(scores) + sum_trees(trees, codes, grown.cells.n_codes))
         model = CalibrationEnsemble("score", "odds", grown.bins, trees)
         size = len(json.dumps(model.to_dict(), separators=(",", ":")))
         loss = float(row_losses(p, split.eval_label).mean())

@@ -24,7 +24,7 @@ def walk(decision: Decision, codes: np.ndarray) -> float:
     while isinstance(decision, CodeBranch):
         code = codes[decision.feature]
         decision = next((c.below for c in decision.cases if code in c.codes), decision.default.below)
-    return decision.step
+    return decision.leaf_value
 
 
 def walk_binary(node: BinaryNode | BinaryLeaf, model: CalibrationEnsemble, codes: np.ndarray) -> float:
@@ -37,7 +37,7 @@ def walk_binary(node: BinaryNode | BinaryLeaf, model: CalibrationEnsemble, codes
         else:
             left = (*bins.edges, np.inf)[code] <= node.edge
         node = node.left if left else node.right
-    return node.step
+    return node.leaf_value
 
 
 @given(seeds)
@@ -107,7 +107,7 @@ def test_features_that_no_tree_looks_at_are_not_used() -> None:
     rows = random_rows(3, model, 50)
     arrays = {name: np.array(values, dtype=object) for name, values in rows.items()}
     codes = encode(read_columns(arrays), model.bins, np.array(rows["score"]))
-    before = model.total_step(codes)
+    before = model.tree_total(codes)
     unused = sorted(set(range(len(model.bins))) - set(used_features(model)))
     codes[:, unused] = 0
-    assert model.total_step(codes).tolist() == before.tolist()
+    assert model.tree_total(codes).tolist() == before.tolist()

@@ -53,7 +53,7 @@ def test_one_rule_of_each_tree_holds_for_every_row(seed, link):
     model = random_model(seed, link, n_trees=2)
     raw = random_rows(seed, model, 40)
     codes, _ = rows_of(model, seed, 40)
-    total = model.total_step(codes)
+    total = model.tree_total(codes)
     known = {f.name: set(f.values) for f in model.bins if f.kind == "category"}
     for i in range(40):
         row = {name: values[i] for name, values in raw.items()}

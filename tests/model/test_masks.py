@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from builders import random_bins, random_model, random_tree
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import masks_of_trees, summed_steps
+from mbct.model.masks import masks_of_trees, sum_trees
 
 
 def masks_of_model(model):
     return masks_of_trees(model.trees, model.bins.n_codes, product=model.link == "linear")
 
 
-def masked_step(model, codes):
+def masked_total(model, codes):
     total = np.full(len(codes), 1.0 if model.link == "linear" else 0.0)
     masks_of_model(model).add_to(total, codes)
     return total
@@ -30,7 +30,7 @@ def random_codes(model, seed, n_rows=400):
 def test_masks_equal_walking_exactly(seed, link, n_trees):
     model = random_model(seed, link, n_trees)
     codes = random_codes(model, seed)
-    np.testing.assert_array_equal(masked_step(model, codes), model.walked_step(codes))
+    np.testing.assert_array_equal(masked_total(model, codes), model.walked_total(codes))
 
 
 @pytest.mark.parametrize("max_nodes", [3, 20, 60, 100, 400])
@@ -40,7 +40,7 @@ def test_wide_trees_take_several_words(max_nodes):
     trees = tuple(random_tree(rng, bins, "odds", max_nodes) for _ in range(4))
     model = CalibrationEnsemble("score", "odds", bins, trees)
     codes = random_codes(model, 1, 2000)
-    np.testing.assert_array_equal(masked_step(model, codes), model.walked_step(codes))
+    np.testing.assert_array_equal(masked_total(model, codes), model.walked_total(codes))
     if max_nodes == 400:
         assert masks_of_model(model).words.shape[1] > len(trees)
 
@@ -48,7 +48,7 @@ def test_wide_trees_take_several_words(max_nodes):
 def test_threads_that_share_the_rows_change_no_bit():
     model = random_model(3, "odds", 8)
     codes = random_codes(model, 1, 50_000)
-    np.testing.assert_array_equal(summed_steps(model.trees, codes, model.bins.n_codes), model.walked_step(codes))
+    np.testing.assert_array_equal(sum_trees(model.trees, codes, model.bins.n_codes), model.walked_total(codes))
 
 
 def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(monkeypatch):
@@ -58,4 +58,4 @@ def test_trees_of_very_many_leaves_are_walked_and_no_masks_are_built_for_them(mo
     assert len(model.trees[0].leaves) > 4 * 64
     monkeypatch.setattr("mbct.model.ensemble.masks_of_trees", lambda *_, **__: pytest.fail("built in vain"))
     codes = random_codes(model, 2, 3000)
-    np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))
+    np.testing.assert_array_equal(model.tree_total(codes), model.walked_total(codes))

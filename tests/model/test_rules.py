@@ -9,7 +9,7 @@ import pytest
 from builders import random_model, table_model
 from mbct.model.bins import CategoryBins, NumberBins
 from mbct.model.rules import rules
-from mbct.model.tree import stopped_sums
+from mbct.model.tree import terminal_sums
 from mbct.model.wording import condition
 
 BONUS = NumberBins("bonus", (4.0,), (0.0, 7.0))
@@ -64,7 +64,7 @@ def test_rows_that_fall_back_to_their_parent_are_counted():
     count = tree.count.copy()
     count[0] += 50.0
     model = model.with_trees((replace(tree, count=count),))
-    assert stopped_sums(model.trees[0])["count"][0] == 50.0
+    assert terminal_sums(model.trees[0])["count"][0] == 50.0
     (fallback,) = [rule for rule in model.rules() if rule.fallback]
     assert fallback.rows == 50.0
     assert math.isclose(sum(rule.rows for rule in model.rules()), count[0])

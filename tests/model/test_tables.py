@@ -9,7 +9,7 @@ from builders import binary_tree, random_bins, table_model, table_tree
 from mbct.model.bins import FeatureBins, NumberBins
 from mbct.model.ensemble import WalkedTrees
 from mbct.model.masks import LeafMasks
-from mbct.model.tables import TableSteps, table_of, table_steps
+from mbct.model.tables import TableStack, stack_tables, table_of
 
 
 def random_codes(bins, seed, n_rows=400):
@@ -24,7 +24,7 @@ def looked_up(table, codes):
         if d == 2 and table.pairs is not None:
             place = table.pairs[place]
         place = place * n + classes[codes[feature]]
-    return table.stops[place]
+    return table.terminal_nodes[place]
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,7 +39,7 @@ def test_a_table_stops_where_walking_stops(seed, n_features, link):
         assert [looked_up(table, row) for row in codes] == tree.apply(codes).tolist()
     total = np.full(len(codes), 1.0 if link == "linear" else 0.0)
     expected = total.copy()
-    table_steps(trees, tables, product=link == "linear").add_to(total, codes)
+    stack_tables(trees, tables, product=link == "linear").add_to(total, codes)
     WalkedTrees(tuple(trees), link == "linear").add_to(expected, codes)
     np.testing.assert_array_equal(total, expected)
 
@@ -48,9 +48,9 @@ def test_a_table_stops_where_walking_stops(seed, n_features, link):
 def test_models_of_tables_and_of_binary_trees_between_them(link):
     model = table_model(3, link, 3, n_binary=4)
     model = model.with_trees((*model.trees[:2], *model.trees[3:], model.trees[2]))
-    assert [type(part) for part in model.compiled] == [TableSteps, LeafMasks, TableSteps]
+    assert [type(part) for part in model.compiled] == [TableStack, LeafMasks, TableStack]
     codes = random_codes(model.bins, 1, 3000)
-    np.testing.assert_array_equal(model.total_step(codes), model.walked_step(codes))
+    np.testing.assert_array_equal(model.tree_total(codes), model.walked_total(codes))
 
 
 def test_other_trees_are_no_tables():
@@ -80,6 +80,6 @@ def test_pairs_that_end_alike_are_stored_once():
     tree = table_tree(rng, model.bins, (3, 4, 1), n_groups=60)
     table = table_of(tree, model.bins.n_codes)
     assert table.pairs is not None
-    assert len(table.stops) + len(table.pairs) < np.prod(table.n_classes) / 2
+    assert len(table.terminal_nodes) + len(table.pairs) < np.prod(table.n_classes) / 2
     codes = random_codes(model.bins, 2, 3000)
     assert [looked_up(table, row) for row in codes] == tree.apply(codes).tolist()

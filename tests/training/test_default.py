@@ -13,7 +13,7 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import build_cells
 from mbct.training.default import fit_cross_fitted
-from mbct.training.nodes import STEP_LIMIT
+from mbct.training.nodes import VALUE_LIMIT
 
 
 def fit(frame, weight=None, **options):
@@ -109,12 +109,12 @@ def test_aggregated_cells_lose_little():
     assert errors["cell"] < 1.2 * errors["score"]
 
 
-def test_steps_are_finite_and_bounded():
+def test_leaf_values_are_finite_and_bounded():
     model = fit(biased_clicks(6, 5_000).frame).model_
     assert model.trees
     for tree in model.trees:
         assert np.all(np.isfinite(tree.leaf_value))
-        assert np.all(np.abs(tree.leaf_value) <= STEP_LIMIT)
+        assert np.all(np.abs(tree.leaf_value) <= VALUE_LIMIT)
 
 
 @pytest.mark.filterwarnings("ignore:.*that training has not met")

@@ -10,7 +10,7 @@ from mbct.calibrators.inputs import training_data
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.ensemble import large_table
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.model.tree import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
@@ -41,10 +41,10 @@ def _distillation_set(full):
     bins, cells = full.binned_cells(data, full.config())
     ordered = tuple(feature.ordered for feature in bins)
 
-    def total_step(codes):
-        return summed_steps(full.model_.trees, codes, cells.n_codes)
+    def tree_total(codes):
+        return sum_trees(full.model_.trees, codes, cells.n_codes)
 
-    return make_distillation_set(cells, ordered, range(len(ordered)), total_step, 200_000, 200_000)
+    return make_distillation_set(cells, ordered, range(len(ordered)), tree_total, 200_000, 200_000)
 
 
 def test_compact_fits_a_cache(sizes):
@@ -158,16 +158,16 @@ def distillation_set(taught, most, enough):
     model, cells = taught
     ordered = (True,) * len(cells.n_codes)
 
-    def total_step(codes):
-        return summed_steps(model.trees, codes, cells.n_codes)
+    def tree_total(codes):
+        return sum_trees(model.trees, codes, cells.n_codes)
 
-    return make_distillation_set(cells, ordered, range(len(ordered)), total_step, most, enough), total_step
+    return make_distillation_set(cells, ordered, range(len(ordered)), tree_total, most, enough), tree_total
 
 
 def test_the_ensemble_answers_for_every_row(taught):
-    found, total_step = distillation_set(taught, 400_000, 20_000)
+    found, tree_total = distillation_set(taught, 400_000, 20_000)
     assert len(found.log_odds) == 20_000
-    assert found.label / found.weight == pytest.approx(sigmoid(found.log_odds + total_step(found.codes)))
+    assert found.label / found.weight == pytest.approx(sigmoid(found.log_odds + tree_total(found.codes)))
     for feature, n_codes in enumerate(taught[1].n_codes):
         real = found.codes[: len(taught[1]), feature]
         assert set(found.codes[:, feature]) <= set(real)

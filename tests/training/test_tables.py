@@ -87,7 +87,7 @@ def test_a_tree_on_classes_says_the_same_on_codes():
         TABLE_GROWTH,
         np.uint64(0),
     )
-    on_classes = frozen_tree(grown, grown.step, np.zeros((len(grown.feature), 3)))
+    on_classes = frozen_tree(grown, grown.leaf_value, np.zeros((len(grown.feature), 3)))
     on_codes = classed.expanded(on_classes)
     assert on_codes.n_nodes > 100
     np.testing.assert_array_equal(on_classes.apply(classed.rows.codes), on_codes.apply(distilled.codes))

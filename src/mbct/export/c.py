@@ -124,7 +124,7 @@ def _tables_of_trees(model: CalibrationEnsemble, position: dict[int, int]) -> It
     first_run = accumulate((len(node.starts) for node in nodes), initial=0)
     yield from _array("int", "tree_root", map(str, roots))
     yield from _array("int", "node_feature", (str(position.get(node.feature, -1)) for node in nodes))
-    yield from _array("double", "node_step", (_double(node.step) for node in nodes))
+    yield from _array("double", "node_step", (_double(node.leaf_value) for node in nodes))
     yield from _array("int", "node_first_run", map(str, first_run))
     yield from _array("int", "run_start", (str(start) for node in nodes for start in node.starts))
     yield from _array("int", "run_child", map(str, children))

@@ -1,4 +1,4 @@
-"""The model as LightGBM model text: additive trees whose raw score is the sum of all steps.
+"""The model as LightGBM model text: additive trees whose raw score is the sum of all leaf values.
 
 Columns are the model's features in its order, the prediction first. A number is passed as it is (NaN where missing), a
 category as its code (``CategoryBins.encode``: missing and unseen have codes of their own). A number of which some
@@ -31,9 +31,9 @@ _WORD = 32
 
 @dataclass(frozen=True, eq=False)
 class BinaryLeaf:
-    """Where a row stops, and the step it takes there."""
+    """A terminal node and its leaf value."""
 
-    step: float
+    leaf_value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ Run = tuple[float, Case]
 def binary_tree(model: CalibrationEnsemble, decision: Decision, coded: frozenset[int]) -> BinaryTree:
     """The decision as a binary tree in which the ``coded`` features are cut by codes, the others by edges."""
     if isinstance(decision, Leaf):
-        return BinaryLeaf(decision.step)
+        return BinaryLeaf(decision.leaf_value)
     bins = model.bins[decision.feature]
     if isinstance(bins, NumberBins) and decision.feature not in coded:
         missing = next((case for case in _cases(decision) if bins.missing in case.codes), None)
@@ -125,7 +125,7 @@ def _cut_codes(model: CalibrationEnsemble, feature: int, cases: tuple[Case, ...]
 
 
 def to_lightgbm(model: CalibrationEnsemble) -> str:
-    """Text for ``lightgbm.Booster(model_str=…)``; ``predict`` returns the sum of steps, or of log multipliers."""
+    """Text for ``lightgbm.Booster(model_str=…)``; ``predict`` returns the sum of leaf values, or of log multipliers."""
     trees = list(decisions(model))
     coded = coded_features(model)
     blocks = []
@@ -171,7 +171,7 @@ def from_raw_score(model: CalibrationEnsemble, y_prob: FloatArray, raw_score: Fl
     """Calibrated probabilities: σ(logit(p) + r) for the link "odds", clip(p·exp(r), 0, 1) for "linear"."""
     if not model.trees:
         return np.array(y_prob, dtype=np.float64)
-    return model.apply_steps(y_prob, np.exp(raw_score) if model.link == "linear" else raw_score)
+    return model.apply_total(y_prob, np.exp(raw_score) if model.link == "linear" else raw_score)
 
 
 def _tree_lines(root: BinaryTree, linear: bool) -> Iterator[str]:
@@ -189,7 +189,10 @@ def _tree_lines(root: BinaryTree, linear: bool) -> Iterator[str]:
         yield _line("decision_type", map(_decision_type, inner))
         yield _line("left_child", (place[id(node.left)] for node in inner))
         yield _line("right_child", (place[id(node.right)] for node in inner))
-    yield _line("leaf_value", (repr(log_multiplier(leaf.step, "LightGBM") if linear else leaf.step) for leaf in leaves))
+    yield _line(
+        "leaf_value",
+        (repr(log_multiplier(leaf.leaf_value, "LightGBM") if linear else leaf.leaf_value) for leaf in leaves),
+    )
     yield _line("leaf_weight", [0] * len(leaves))
     yield _line("leaf_count", [0] * len(leaves))
     if inner:

@@ -78,7 +78,7 @@ def _node(parent: Element, model: CalibrationEnsemble, decision: Decision, predi
     node = SubElement(parent, "Node")
     node.append(predicate)
     if isinstance(decision, Leaf):
-        step = decision.step if model.link == "odds" else log_multiplier(decision.step, "PMML")
+        step = decision.leaf_value if model.link == "odds" else log_multiplier(decision.leaf_value, "PMML")
         node.set("score", repr(step))
     else:
         bins = model.bins[decision.feature]

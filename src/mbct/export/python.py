@@ -36,7 +36,7 @@ def _tables(model: CalibrationEnsemble) -> list[str]:
         nodes = run_nodes(model, tree)
         lines += [
             "    (",
-            *(f"        {(n.step, position[n.feature], n.starts, n.children)!r}," for n in nodes),
+            *(f"        {(n.leaf_value, position[n.feature], n.starts, n.children)!r}," for n in nodes),
             "    ),",
         ]
     return [*lines, ")"]

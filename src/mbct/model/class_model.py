@@ -105,5 +105,5 @@ class ClassModel:
         """Probabilities of all classes of coded rows."""
         z = self.scaling(probabilities)
         for k, ensemble in enumerate(self.ensembles):
-            z[:, k] += ensemble.total_step(codes)
+            z[:, k] += ensemble.tree_total(codes)
         return softmax(z)

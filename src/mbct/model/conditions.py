@@ -25,9 +25,9 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True)
 class Leaf:
-    """Where a row stops, and the step it takes there."""
+    """A terminal node and its leaf value."""
 
-    step: float
+    leaf_value: float
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ def used_features(model: "CalibrationEnsemble") -> list[int]:
 
 @dataclass(frozen=True)
 class RunNode:
-    """A node: its step and, unless it is a leaf (feature −1), the first code of each run and the run's child."""
+    """A node: its leaf value and, unless it is a leaf (feature −1), the first code of each run and the run's child."""
 
-    step: float
+    leaf_value: float
     feature: int = -1
     starts: tuple[int, ...] = ()
     children: tuple[int, ...] = ()
@@ -181,9 +181,9 @@ def run_nodes(model: "CalibrationEnsemble", tree: CalibrationTree) -> list[RunNo
 
 
 def _run_node(model: "CalibrationEnsemble", tree: CalibrationTree, node: int, arriving: set[int]) -> RunNode:
-    feature, step = int(tree.feature[node]), float(tree.leaf_value[node])
+    feature, leaf_value = int(tree.feature[node]), float(tree.leaf_value[node])
     if feature < 0:
-        return RunNode(step)
+        return RunNode(leaf_value)
     first = int(tree.table_start[node])
     table = tree.table[first : first + model.bins[feature].n_codes].tolist()
     starts: list[int] = []
@@ -192,7 +192,7 @@ def _run_node(model: "CalibrationEnsemble", tree: CalibrationTree, node: int, ar
         if not children or table[code] != children[-1]:
             starts.append(code if starts else 0)
             children.append(table[code])
-    return RunNode(step, feature, tuple(starts), tuple(children)) if children else RunNode(step)
+    return RunNode(leaf_value, feature, tuple(starts), tuple(children)) if children else RunNode(leaf_value)
 
 
 @dataclass(frozen=True)
@@ -206,11 +206,11 @@ class CodeTest:
 
 
 CodeDecision = float | CodeTest
-"""The step where a row stops, or a test that leads on."""
+"""The leaf value of a terminal node, or a test that leads on."""
 
 
 def code_tests(tree: CalibrationTree, n_codes: tuple[int, ...]) -> CodeDecision:
-    """Step of the node where a row stops, as nested tests on its codes."""
+    """Leaf value of the terminal node, as nested tests on its codes."""
 
     def at(node: int) -> CodeDecision:
         own = float(tree.leaf_value[node])
@@ -256,7 +256,7 @@ def _cover(runs: dict[int, list[Run]]) -> list[tuple[int, int]]:
 def _by_interval(
     feature: int, cover: list[tuple[int, int]], own: float, at: Callable[[int], CodeDecision]
 ) -> CodeDecision:
-    """Binary search among segments of codes; where they stop, a row keeps the node's own step."""
+    """Binary search among segments of codes; where they stop, a row keeps the node's own value."""
     if len(cover) == 1:
         child = cover[0][1]
         return own if child == STOP else at(child)

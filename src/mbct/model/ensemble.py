@@ -23,7 +23,7 @@ from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.intervals import RowIntervals, bin_tree
 from mbct.model.masks import WORD, masks_of_trees
 from mbct.model.rules import Rule, rules, to_text
-from mbct.model.tables import TreeTable, table_of, table_steps
+from mbct.model.tables import TreeTable, stack_tables, table_of
 from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
@@ -33,15 +33,15 @@ Link = Literal["linear", "odds"]
 _MOST_WORDS = 4  # Words a tree takes on average up to which masks beat walking
 _WORTH_COMPILING = 2_000  # Rows from which on compiling the trees costs less than walking them
 _ROWS_AT_ONCE = 1 << 16
-"""Rows of one task of a thread: what lies between the steps and the probabilities stays in the cache."""
+"""Rows of one task of a thread: what lies between the leaf values and the probabilities stays in the cache."""
 _SMALLEST_MULTIPLIER = 1e-12  # Below it a multiplier counts as this much
 
 
-class Steps(Protocol):
+class SummedTrees(Protocol):
     """Some consecutive trees of an ensemble."""
 
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the steps of each row, in the order of the trees."""
+        """Multiply or add the leaf values of each row, in the order of the trees."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class WalkedTrees:
     product: bool
 
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the steps of each row."""
+        """Multiply or add the leaf values of each row."""
         for tree in self.trees:
             (np.multiply if self.product else np.add)(total, tree.leaf_value[tree.apply(codes)], out=total)
 
@@ -62,19 +62,21 @@ def large_table(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | No
     return table_of(tree, n_codes) if len(tree.leaves) > WORD else None
 
 
-def compile_trees(trees: Sequence[CalibrationTree], n_codes: Sequence[int], *, product: bool) -> tuple[Steps, ...]:
+def compile_trees(
+    trees: Sequence[CalibrationTree], n_codes: Sequence[int], *, product: bool
+) -> tuple[SummedTrees, ...]:
     """Runs of trees of one kind, in their order: results are those of walking, to the bit."""
     tables = [large_table(tree, n_codes) for tree in trees]
     others = [tree for tree, table in zip(trees, tables, strict=True) if table is None]
     masked = sum(-(-len(tree.leaves) // WORD) for tree in others) <= _MOST_WORDS * len(others)
-    compiled: list[Steps] = []
+    compiled: list[SummedTrees] = []
     for is_table, group in groupby(zip(trees, tables, strict=True), key=lambda pair: pair[1] is not None):
         run, found = zip(*group, strict=True)
         if is_table:
-            compiled.append(table_steps(run, [table for table in found if table is not None], product=product))
+            compiled.append(stack_tables(run, [table for table in found if table is not None], product=product))
             continue
         masks = masks_of_trees(run, n_codes, product=product) if masked else None
-        few_words = masks is not None and len(masks.steps) <= _MOST_WORDS * len(run)
+        few_words = masks is not None and len(masks.leaf_values) <= _MOST_WORDS * len(run)
         compiled.append(masks if masks is not None and few_words else WalkedTrees(run, product))
     return tuple(compiled)
 
@@ -99,26 +101,26 @@ class CalibrationEnsemble:
         """Number of rules that training rows met, over all trees: what :meth:`rules` lists."""
         return sum(map(n_rules, self.trees))
 
-    def total_step(self, codes: CodeMatrix) -> FloatArray:
-        """Product of the multipliers ("linear") or sum of the steps ("odds") of each row, in the order of the trees."""
-        return self.compiled_step(codes) if len(codes) >= _WORTH_COMPILING else self.walked_step(codes)
+    def tree_total(self, codes: CodeMatrix) -> FloatArray:
+        """Product of the multipliers ("linear") or sum of the leaf values ("odds") of each row, in the trees' order."""
+        return self.compiled_total(codes) if len(codes) >= _WORTH_COMPILING else self.walked_total(codes)
 
-    def compiled_step(self, codes: CodeMatrix) -> FloatArray:
-        """What :meth:`total_step` returns, by the compiled trees."""
+    def compiled_total(self, codes: CodeMatrix) -> FloatArray:
+        """What :meth:`tree_total` returns, by the compiled trees."""
         return self._total(self.compiled, codes)
 
-    def walked_step(self, codes: CodeMatrix) -> FloatArray:
-        """What :meth:`total_step` returns, by walking every tree."""
+    def walked_total(self, codes: CodeMatrix) -> FloatArray:
+        """What :meth:`tree_total` returns, by walking every tree."""
         return self._total((WalkedTrees(self.trees, self.link == "linear"),), codes)
 
-    def _total(self, parts: Sequence[Steps], codes: CodeMatrix) -> FloatArray:
+    def _total(self, parts: Sequence[SummedTrees], codes: CodeMatrix) -> FloatArray:
         total = np.full(len(codes), 1.0 if self.link == "linear" else 0.0)
         for part in parts:
             part.add_to(total, codes)
         return total
 
     @cached_property
-    def compiled(self) -> tuple[Steps, ...]:
+    def compiled(self) -> tuple[SummedTrees, ...]:
         """The trees as look-ups and masks, where these are faster than walking."""
         return compile_trees(self.trees, self.bins.n_codes, product=self.link == "linear")
 
@@ -130,13 +132,13 @@ class CalibrationEnsemble:
         if not self.trees:
             return y_prob.copy()
         if len(codes) <= _ROWS_AT_ONCE:
-            return self.apply_steps(y_prob, self.total_step(codes))
+            return self.apply_total(y_prob, self.tree_total(codes))
         calibrated = np.empty(len(codes))
         self.compiled  # noqa: B018 - compiled once, before the threads ask for it
 
         def calibrate_part(begin: int) -> None:
             part = slice(begin, begin + _ROWS_AT_ONCE)
-            calibrated[part] = self.apply_steps(y_prob[part], self.total_step(codes[part]))
+            calibrated[part] = self.apply_total(y_prob[part], self.tree_total(codes[part]))
 
         with ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
             list(pool.map(calibrate_part, range(0, len(codes), _ROWS_AT_ONCE)))
@@ -145,11 +147,11 @@ class CalibrationEnsemble:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "compiled"}
 
-    def apply_steps(self, y_prob: FloatArray, total_step: FloatArray) -> FloatArray:
-        """Move predictions by their total step."""
+    def apply_total(self, y_prob: FloatArray, tree_total: FloatArray) -> FloatArray:
+        """Move predictions by the total of their trees."""
         if self.link == "linear":
-            return np.clip(y_prob * total_step, 0.0, 1.0)
-        return sigmoid(logit(y_prob) + total_step)
+            return np.clip(y_prob * tree_total, 0.0, 1.0)
+        return sigmoid(logit(y_prob) + tree_total)
 
     def rules(self) -> Iterator[Rule]:
         """If-then rules of all trees; those of one tree exclude each other and cover every training row."""

@@ -18,7 +18,7 @@ from mbct.validation import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class RowIntervals:
-    """For each node where a row of the tree may stop, its bands and both ends' multipliers of the prediction.
+    """For each terminal node of the tree, its bands and both ends' multipliers of the prediction.
 
     Band k of node j holds the calibrated probabilities up to ``edges[start[j] + k]``, the last of which is infinite.
     Over the rows of a certified bin the mean of the lower ends is the lower end of the bin's rate, likewise above.
@@ -71,10 +71,10 @@ def bin_tree(trees: Sequence[CalibrationTree], link: str) -> CalibrationTree | N
 
 
 def _told_apart(tree: CalibrationTree) -> float:
-    """Σ_b count_b·(step_b − mean step)² over the leaves: how far the tree moves rows from one another."""
-    count, step = tree.count[tree.leaves], tree.leaf_value[tree.leaves]
+    """Σ_b count_b·(value_b − mean value)² over the leaves: how far the tree moves rows from one another."""
+    count, value = tree.count[tree.leaves], tree.leaf_value[tree.leaves]
     total = float(count.sum())
-    return float(np.sum(count * (step - np.sum(count * step) / total) ** 2)) if total > 0.0 else 0.0
+    return float(np.sum(count * (value - np.sum(count * value) / total) ** 2)) if total > 0.0 else 0.0
 
 
 @kernel

@@ -1,9 +1,9 @@
 """Which bin of each tree a row falls into, without walking the trees.
 
-Number the nodes where a row can stop. Every code of every feature gets a word with one bit a stop: set where the code
-leaves that stop reachable. The bitwise AND of the words of a row's codes leaves exactly one bit, its stop. A tree with
-more than 64 stops takes several words. The words of all trees stand side by side, so a row costs one AND a feature and
-tree: no branch depends on the data, which makes it many times faster than walking.
+Number the terminal nodes. Every code of every feature gets a word with one bit a terminal node: set where the code
+leaves that node reachable. The bitwise AND of the words of a row's codes leaves exactly one bit, its node. A tree with
+more than 64 terminal nodes takes several words. The words of all trees stand side by side, so a row costs one AND
+a feature and tree: no branch depends on the data, which makes it many times faster than walking.
 """
 
 import os
@@ -36,20 +36,20 @@ _GROUPS_AT_ONCE = 64  # Rows of a block meet the words of a block of trees while
 
 
 @kernel
-def stops_of_tree(
+def terminal_nodes_of_tree(
     feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray, n_codes: npt.NDArray[np.int64]
 ) -> IntArray:
     """Leaves, and inner nodes with a code that has no child."""
     found = np.empty(len(feature), np.int32)
     n_found = 0
     for node in range(len(feature)):
-        stops = feature[node] < 0
-        if not stops:
+        is_terminal = feature[node] < 0
+        if not is_terminal:
             for code in range(n_codes[feature[node]]):
                 if table[table_start[node] + code] == STOP:
-                    stops = True
+                    is_terminal = True
                     break
-        if stops:
+        if is_terminal:
             found[n_found] = node
             n_found += 1
     return found[:n_found].copy()
@@ -62,15 +62,15 @@ def words_of_tree(
     table: IntArray,
     n_codes: npt.NDArray[np.int64],
     first_row: npt.NDArray[np.int64],
-    stops: IntArray,
+    terminal_nodes: IntArray,
 ) -> npt.NDArray[np.uint64]:
-    """For every code, the bits of those of ``stops``, 64 at most, that a row with this code can still reach.
+    """For every code, the bits of those of ``terminal_nodes``, 64 at most, that a row with this code can still reach.
 
     Start from all of them; each inner node then takes away, code by code, those on its other branches.
     """
     own = np.zeros(len(feature), np.uint64)
-    for bit in range(len(stops)):
-        own[stops[bit]] = np.uint64(1) << np.uint64(bit)
+    for bit in range(len(terminal_nodes)):
+        own[terminal_nodes[bit]] = np.uint64(1) << np.uint64(bit)
     below = own.copy()
     for node in range(len(feature) - 1, -1, -1):
         if feature[node] >= 0:
@@ -90,7 +90,7 @@ def words_of_tree(
 
 
 @kernel
-def stops_of_rows(
+def terminal_nodes_of_rows(
     codes: CodeMatrix,
     rows: IntArray,
     feature: IntArray,
@@ -98,19 +98,19 @@ def stops_of_rows(
     table: IntArray,
     offset: npt.NDArray[np.int64],
 ) -> IntArray:
-    """Node where each of ``rows`` stops; ``offset`` numbers the first code of each feature.
+    """Terminal node of each of ``rows``; ``offset`` numbers the first code of each feature.
 
     Unsigned indices spare the check for negative ones.
     """
     n_codes = offset[1:] - offset[:-1]
-    stops = stops_of_tree(feature, table_start, table, n_codes)
+    terminal_nodes = terminal_nodes_of_tree(feature, table_start, table, n_codes)
     used = np.unique(feature[feature >= 0])
     column = used.astype(np.uint64)
     base = offset[used].astype(np.uint64)
     node_of_hash = np.zeros(WORD, np.int32)
-    stopped = np.empty(len(rows), np.int32)
-    for begin in range(0, len(stops), WORD):
-        some = stops[begin : begin + WORD]
+    terminal_node = np.empty(len(rows), np.int32)
+    for begin in range(0, len(terminal_nodes), WORD):
+        some = terminal_nodes[begin : begin + WORD]
         words = words_of_tree(feature, table_start, table, n_codes, offset, some)
         everything = words[0] | ~words[0]
         for bit in range(len(some)):
@@ -123,22 +123,22 @@ def stops_of_rows(
             if len(column) == 0:
                 left = np.uint64(1)
             if left != 0:
-                stopped[t] = node_of_hash[(left * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)]
-    return stopped
+                terminal_node[t] = node_of_hash[(left * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)]
+    return terminal_node
 
 
 @dataclass(frozen=True, eq=False)
 class LeafMasks:
-    """``words[first_row[j] + code, group]``, and ``steps[group, hash of the bit]``, the step of each stop."""
+    """``words[first_row[j] + code, group]``, and ``leaf_values[group, hash of the bit]``, of each terminal node."""
 
     words: WordArray
     first_row: npt.NDArray[np.int64]
-    steps: FloatArray
+    leaf_values: FloatArray
     product: bool
 
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply ("linear") or add ("odds") the steps of each row, in the order of the trees: that of walking."""
-        _add_steps(codes, self.first_row, self.words, self.steps, self.product, total)
+        """Multiply ("linear") or add ("odds") the leaf values of each row, in the order of walking."""
+        _add_leaf_values(codes, self.first_row, self.words, self.leaf_values, self.product, total)
 
 
 def masks_of_trees(
@@ -147,26 +147,26 @@ def masks_of_trees(
     """The masks of trees whose features have so many codes each; None where they would need too much memory."""
     n_codes = np.array(codes_of, dtype=np.int64)
     first_row = code_offsets(n_codes)
-    stops = [stops_of_tree(tree.feature, tree.table_start, tree.table, n_codes) for tree in trees]
-    n_groups = sum(-(-len(nodes) // WORD) for nodes in stops)
+    terminal_nodes = [terminal_nodes_of_tree(tree.feature, tree.table_start, tree.table, n_codes) for tree in trees]
+    n_groups = sum(-(-len(nodes) // WORD) for nodes in terminal_nodes)
     # Two types alone: each is compiled once, and a model swapped in should find its kernel ready.
-    word_type = np.dtype(np.uint32 if max(map(len, stops), default=0) <= 32 else np.uint64)
+    word_type = np.dtype(np.uint32 if max(map(len, terminal_nodes), default=0) <= 32 else np.uint64)
     if int(first_row[-1]) * n_groups * word_type.itemsize > most_bytes:
         return None
     words = np.empty((int(first_row[-1]), n_groups), word_type)
-    steps = np.zeros((n_groups, WORD))
+    leaf_values = np.zeros((n_groups, WORD))
     group = 0
-    for tree, nodes in zip(trees, stops, strict=True):
+    for tree, nodes in zip(trees, terminal_nodes, strict=True):
         for begin in range(0, len(nodes), WORD):
             some = nodes[begin : begin + WORD]
             words[:, group] = words_of_tree(tree.feature, tree.table_start, tree.table, n_codes, first_row, some)
-            steps[group, HASH_OF_BIT[: len(some)]] = tree.leaf_value[some]
+            leaf_values[group, HASH_OF_BIT[: len(some)]] = tree.leaf_value[some]
             group += 1
-    return LeafMasks(words, first_row[:-1].copy(), steps, product)
+    return LeafMasks(words, first_row[:-1].copy(), leaf_values, product)
 
 
-def summed_steps(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: Sequence[int]) -> FloatArray:
-    """Sum of the steps of coded rows over trees, added up in their order."""
+def sum_trees(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: Sequence[int]) -> FloatArray:
+    """Sum of the leaf values of coded rows over trees, added up in their order."""
     masks = masks_of_trees(trees, codes_of, product=False)
     total = np.zeros(len(codes))
     if masks is not None:
@@ -180,11 +180,11 @@ def summed_steps(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: 
 
 
 @kernel
-def _add_steps(
+def _add_leaf_values(
     codes: CodeMatrix,
     first_row: npt.NDArray[np.int64],
     words: WordArray,
-    steps: FloatArray,
+    leaf_values: FloatArray,
     product: bool,
     total: FloatArray,
 ) -> None:
@@ -203,8 +203,8 @@ def _add_steps(
                     left = np.uint64(reachable[g])
                     if left != 0:
                         bit = (left * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)
-                        step = steps[np.uint64(first + g), bit]
-                        result = result * step if product else result + step
+                        value = leaf_values[np.uint64(first + g), bit]
+                        result = result * value if product else result + value
                 total[i] = result
 
 
@@ -230,7 +230,9 @@ def _reach(
 
 
 @kernel
-def step_of_row(rows: npt.NDArray[np.int64], total: float, words: WordArray, steps: FloatArray, product: bool) -> float:
+def masked_total_of_row(
+    rows: npt.NDArray[np.int64], total: float, words: WordArray, leaf_values: FloatArray, product: bool
+) -> float:
     """``total`` moved by the trees, given the ``words`` rows of a row's codes: no array is made."""
     for g in range(words.shape[1]):
         reachable = words[rows[0], g]
@@ -238,16 +240,16 @@ def step_of_row(rows: npt.NDArray[np.int64], total: float, words: WordArray, ste
             reachable &= words[rows[j], g]
         if reachable != 0:
             bit = (np.uint64(reachable) * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)
-            total = total * steps[g, bit] if product else total + steps[g, bit]
+            total = total * leaf_values[g, bit] if product else total + leaf_values[g, bit]
     return total
 
 
 @kernel
-def moved(score: float, total_step: float, product: bool) -> float:
-    """One prediction moved by its total step: clip(p·k, 0, 1) or σ(logit(p) + s)."""
+def moved(score: float, tree_total: float, product: bool) -> float:
+    """One prediction moved by the total of its trees: clip(p·k, 0, 1) or σ(logit(p) + s)."""
     if product:
-        return min(max(score * total_step, 0.0), 1.0)
+        return min(max(score * tree_total, 0.0), 1.0)
     held = min(max(score, EPSILON), 1.0 - EPSILON)
-    log_odds = np.log(held) - np.log1p(-held) + total_step
+    log_odds = np.log(held) - np.log1p(-held) + tree_total
     small = np.exp(-abs(log_odds))
     return float((1.0 if log_odds >= 0.0 else small) / (1.0 + small))

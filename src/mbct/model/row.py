@@ -8,8 +8,8 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import code_offsets
 from mbct.model.ensemble import large_table
-from mbct.model.masks import WordArray, masks_of_trees, moved, step_of_row
-from mbct.model.tables import FIRST, table_step_of_row, table_steps
+from mbct.model.masks import WordArray, masked_total_of_row, masks_of_trees, moved
+from mbct.model.tables import FIRST, stack_tables, table_total_of_row
 from mbct.model.tree import IntArray
 from mbct.validation import FloatArray
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mbct.model.ensemble import CalibrationEnsemble
 
 
-class RowSteps(NamedTuple):
+class RowTrees(NamedTuple):
     """Masks of small trees and tables of large ones, for codes that are counted on from feature to feature."""
 
     words: WordArray
-    steps: FloatArray
+    leaf_values: FloatArray
     plan: npt.NDArray[np.int64]
     classes: IntArray
     pairs: IntArray
@@ -29,7 +29,7 @@ class RowSteps(NamedTuple):
     product: bool
 
 
-def row_steps(model: "CalibrationEnsemble") -> RowSteps | None:
+def row_trees(model: "CalibrationEnsemble") -> RowTrees | None:
     """The trees of a model, tables first; None where masks would need too much memory."""
     n_codes, product = model.bins.n_codes, model.link == "linear"
     tables = [large_table(tree, n_codes) for tree in model.trees]
@@ -39,11 +39,11 @@ def row_steps(model: "CalibrationEnsemble") -> RowSteps | None:
     if masks is None:
         return None
     tabular = [(tree, table) for tree, table in zip(model.trees, tables, strict=True) if table is not None]
-    joined = table_steps([tree for tree, _ in tabular], [table for _, table in tabular], product=product)
+    joined = stack_tables([tree for tree, _ in tabular], [table for _, table in tabular], product=product)
     plan = joined.plan
     features, begins = plan[:, FIRST::2], plan[:, FIRST + 1 :: 2]
     begins -= np.where(features >= 0, code_offsets(n_codes)[features], 0)
-    return RowSteps(masks.words, masks.steps, plan, joined.classes, joined.pairs, joined.values, product)
+    return RowTrees(masks.words, masks.leaf_values, plan, joined.classes, joined.pairs, joined.values, product)
 
 
 @kernel
@@ -51,7 +51,7 @@ def calibrate_row(
     rows: npt.NDArray[np.int64],
     score: float,
     words: WordArray,
-    steps: FloatArray,
+    leaf_values: FloatArray,
     plan: npt.NDArray[np.int64],
     classes: IntArray,
     pairs: IntArray,
@@ -59,5 +59,5 @@ def calibrate_row(
     product: bool,
 ) -> float:
     """Calibrated probability of one row, given its codes counted on from feature to feature."""
-    total = table_step_of_row(rows, 1.0 if product else 0.0, plan, classes, pairs, values, product)
-    return moved(score, step_of_row(rows, total, words, steps, product), product)
+    total = table_total_of_row(rows, 1.0 if product else 0.0, plan, classes, pairs, values, product)
+    return moved(score, masked_total_of_row(rows, total, words, leaf_values, product), product)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from mbct.model.bins import Feature
 from mbct.model.conditions import outcomes
 from mbct.model.masks import moved
-from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree, stopped_sums
+from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree, terminal_sums
 from mbct.model.wording import Condition, condition
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
@@ -46,8 +46,8 @@ class Rule:
     @property
     def after(self) -> float:
         """What the rule makes of the mean prediction."""
-        step = self.multiplier if self.applies_to == "probability" else math.log(self.multiplier)
-        return moved(self.mean_prediction, step, self.applies_to == "probability")
+        value = self.multiplier if self.applies_to == "probability" else math.log(self.multiplier)
+        return moved(self.mean_prediction, value, self.applies_to == "probability")
 
     @property
     def effect(self) -> float:
@@ -93,7 +93,7 @@ def rules(model: "CalibrationEnsemble", *, fallbacks: bool = False) -> Iterator[
 
 
 def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationTree) -> Iterator[Rule]:
-    sums = stopped_sums(tree)
+    sums = terminal_sums(tree)
     n_bins = len(tree.leaves)
     pending: list[tuple[int, dict[int, frozenset[int]]]] = [(0, {})]
     while pending:
@@ -122,12 +122,12 @@ def _rule(
 ) -> Rule:
     count, label, pred = (float(sums[name][node]) for name in NODE_SUMS)
     rate = label / count if count else 0.0
-    step = float(tree.leaf_value[node])
+    value = float(tree.leaf_value[node])
     return Rule(
         tree=number,
         node=node,
         restrictions=tuple((model.bins[feature], codes) for feature, codes in path.items()),
-        multiplier=step if model.link == "linear" else math.exp(step),
+        multiplier=value if model.link == "linear" else math.exp(value),
         applies_to="probability" if model.link == "linear" else "odds",
         rows=count,
         label_rate=rate,
@@ -152,8 +152,8 @@ def to_text(model: "CalibrationEnsemble") -> str:
 def _lines_of_node(
     model: "CalibrationEnsemble", tree: CalibrationTree, node: int, label: str, depth: int
 ) -> Iterator[str]:
-    step = float(tree.leaf_value[node])
-    multiplier = step if model.link == "linear" else math.exp(step)
+    value = float(tree.leaf_value[node])
+    multiplier = value if model.link == "linear" else math.exp(value)
     yield f"{'  ' * depth}{label}: × {multiplier:.4g}  [{tree.count[node]:,.0f} rows]"
     feature = int(tree.feature[node])
     if feature >= 0:

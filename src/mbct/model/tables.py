@@ -1,8 +1,9 @@
 """Trees that are tables: one look-up each, however many leaves they have.
 
-In a tree over a few features the codes of a feature that behave alike at every node form a class. The node where a row
-stops then stands in an array, at the place ``(a · n_b + b) · n_c + c`` that the classes of its codes say. Where many
-pairs (a, b) of three features have the same stops for every c, pairs are numbered first and the array holds each once.
+In a tree over a few features the codes of a feature that behave alike at every node form a class. The terminal node of
+a row then stands in an array, at the place ``(a · n_b + b) · n_c + c`` that the classes of its codes say. Where many
+pairs (a, b) of three features have the same terminal nodes for every c, pairs are numbered first and the array holds
+each once.
 """
 
 import math
@@ -34,7 +35,7 @@ class TreeTable:
 
     features: tuple[int, ...]
     classes: tuple[IntArray, ...]
-    stops: IntArray
+    terminal_nodes: IntArray
     pairs: IntArray | None = None
     """Of three features: the number of each pair, which then stands for ``a · n_b + b`` in the place."""
 
@@ -62,16 +63,16 @@ def table_of(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
     codes = np.stack(np.meshgrid(*one_of_class, indexing="ij"), axis=-1).reshape(-1, len(features)).astype(np.uint32)
     position = np.full(max(features) + 2, -1, np.int32)
     position[list(features)] = np.arange(len(features))
-    stops = apply_tree(codes, position[tree.feature], tree.table_start, tree.table)
+    terminal_nodes = apply_tree(codes, position[tree.feature], tree.table_start, tree.table)
     if len(features) == _OF_PAIRS:
-        distinct, pairs = np.unique(stops.reshape(-1, sizes[-1]), axis=0, return_inverse=True)
-        if 2 * (distinct.size + len(pairs)) < len(stops):
+        distinct, pairs = np.unique(terminal_nodes.reshape(-1, sizes[-1]), axis=0, return_inverse=True)
+        if 2 * (distinct.size + len(pairs)) < len(terminal_nodes):
             return TreeTable(features, tuple(classes), distinct.reshape(-1), pairs.reshape(-1).astype(np.int32))
-    return TreeTable(features, tuple(classes), stops)
+    return TreeTable(features, tuple(classes), terminal_nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class TableSteps:
+class TableStack:
     """Tables joined for a kernel, classes and pairs multiplied by what lies between their places in the array.
 
     ``plan`` has a row a tree: the number of its features, where its pairs begin (−1: it has none), then the number of
@@ -85,11 +86,11 @@ class TableSteps:
     product: bool
 
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the steps of each row, in the order of the trees: what walking gives."""
-        _add_steps(codes, self.plan, self.classes, self.pairs, self.values, self.product, total)
+        """Multiply or add the leaf values of each row, in the order of the trees: what walking gives."""
+        _add_leaf_values(codes, self.plan, self.classes, self.pairs, self.values, self.product, total)
 
 
-def table_steps(trees: Sequence[CalibrationTree], tables: Sequence[TreeTable], *, product: bool) -> TableSteps:
+def stack_tables(trees: Sequence[CalibrationTree], tables: Sequence[TreeTable], *, product: bool) -> TableStack:
     """Tables and the trees they were made of, joined."""
     most = max((len(table.features) for table in tables), default=0)
     plan = np.full((len(trees), FIRST + 2 * most), -1, np.int64)
@@ -112,13 +113,13 @@ def table_steps(trees: Sequence[CalibrationTree], tables: Sequence[TreeTable], *
             row[FIRST + 2 * d : FIRST + 2 * d + 2] = feature, n_classes
             classes.append(column.astype(np.int32))
             n_classes += len(column)
-        values.append(tree.leaf_value[table.stops])
-        n_values += len(table.stops)
-    return TableSteps(plan, np.concatenate(classes), np.concatenate(pairs), np.concatenate(values), product)
+        values.append(tree.leaf_value[table.terminal_nodes])
+        n_values += len(table.terminal_nodes)
+    return TableStack(plan, np.concatenate(classes), np.concatenate(pairs), np.concatenate(values), product)
 
 
 @kernel
-def _add_steps(
+def _add_leaf_values(
     codes: CodeMatrix,
     plan: npt.NDArray[np.int64],
     classes: IntArray,
@@ -142,12 +143,12 @@ def _add_steps(
                 for k in range(n):
                     place[k] += classes[first + np.uint64(codes[np.uint64(begin + k), column])]
             for k in range(n):
-                step = values[np.uint64(place[k])]
-                total[begin + k] = total[begin + k] * step if product else total[begin + k] + step
+                value = values[np.uint64(place[k])]
+                total[begin + k] = total[begin + k] * value if product else total[begin + k] + value
 
 
 @kernel
-def table_step_of_row(
+def table_total_of_row(
     codes: npt.NDArray[np.int64],
     total: float,
     plan: npt.NDArray[np.int64],
@@ -163,6 +164,6 @@ def table_step_of_row(
             if d == 2 and plan[t, PAIRS] >= 0:
                 place = pairs[plan[t, PAIRS] + place]
             place += classes[plan[t, FIRST + 2 * d + 1] + codes[plan[t, FIRST + 2 * d]]]
-        step = values[place]
-        total = total * step if product else total + step
+        value = values[place]
+        total = total * value if product else total + value
     return total

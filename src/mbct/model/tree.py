@@ -19,7 +19,7 @@ IntArray = npt.NDArray[np.int32]
 STOP = -1
 NODE_SUMS = ("count", "label", "pred")
 _DIGITS = 9
-"""Steps keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
+"""Leaf values keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
 _OFF_THE_TIE = 1.0 + 1e-11
 _ROUNDING = 1e-6  # Share of a node's rows below which what is left of rounded sums is none
 
@@ -80,7 +80,7 @@ class CalibrationTree:
         return dict(sorted(found.items()))
 
     def apply(self, codes: CodeMatrix) -> IntArray:
-        """Number of the node where each row stops."""
+        """Number of the terminal node of each row."""
         return apply_tree(codes, self.feature, self.table_start, self.table)
 
     def rescaled(self, factor: float) -> Self:
@@ -109,7 +109,7 @@ class CalibrationTree:
         }
 
 
-def stopped_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
+def terminal_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
     """Count, label and prediction of the training rows that stop at each node: all of a leaf's, of others the rest.
 
     Sums are rounded, so a rest below a millionth of the node is none.
@@ -128,12 +128,14 @@ def stopped_sums(tree: CalibrationTree) -> dict[str, FloatArray]:
 
 def n_rules(tree: CalibrationTree) -> int:
     """Number of rules of a tree that training rows met."""
-    return int(np.count_nonzero(stopped_sums(tree)["count"]))
+    return int(np.count_nonzero(terminal_sums(tree)["count"]))
 
 
 @kernel
-def stop_of(codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> int:
-    """Number of the node where row ``i`` stops."""
+def terminal_node_of_row(
+    codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray
+) -> int:
+    """Number of the terminal node of row ``i``."""
     node = 0
     while feature[node] >= 0:
         child = table[table_start[node] + codes[i, feature[node]]]
@@ -146,10 +148,10 @@ def stop_of(codes: CodeMatrix, i: int, feature: IntArray, table_start: npt.NDArr
 @kernel
 def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray) -> IntArray:
     """Walk every row down the tree."""
-    stopped = np.empty(len(codes), np.int32)
+    terminal_node = np.empty(len(codes), np.int32)
     for i in range(len(codes)):
-        stopped[i] = stop_of(codes, i, feature, table_start, table)
-    return stopped
+        terminal_node[i] = terminal_node_of_row(codes, i, feature, table_start, table)
+    return terminal_node
 
 
 def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:

@@ -128,7 +128,7 @@ class BatchScorer:
             return ScoredBatch(p.max(axis=1), model.calibrate_codes(codes, p), codes, unseen)
         if not model.trees:
             return ScoredBatch(score, score, codes, unseen)
-        return ScoredBatch(score, model.apply_steps(score, model.compiled_step(codes)), codes, unseen)
+        return ScoredBatch(score, model.apply_total(score, model.compiled_total(codes)), codes, unseen)
 
 
 def _named(columns: Mapping[str, Iterable[Any]], name: str) -> Any:

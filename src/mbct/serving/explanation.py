@@ -74,21 +74,21 @@ def explain(
     total = 1.0 if linear else 0.0
     paths = []
     for number, tree in enumerate(model.trees):
-        node = _stop(tree, codes)
-        step = float(tree.leaf_value[node])
-        total = total * step if linear else total + step
+        node = _terminal_node(tree, codes)
+        value = float(tree.leaf_value[node])
+        total = total * value if linear else total + value
         after = moved(score, total, linear)
         paths.append(TreePath(number, rule_of[number, node], after))
     return Explanation(score, paths[-1].after if paths else score, tuple(paths))
 
 
 def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
-    """Every rule by its tree and the node where its rows stop."""
+    """Every rule by its tree and the terminal node of its rows."""
     return {(rule.tree, rule.node): rule for rule in rules(model, fallbacks=True)}
 
 
-def _stop(tree: CalibrationTree, codes: list[int]) -> int:
-    """The node where a row stops."""
+def _terminal_node(tree: CalibrationTree, codes: list[int]) -> int:
+    """The terminal node of a row."""
     node = 0
     while (feature := int(tree.feature[node])) >= 0:
         child = int(tree.table[int(tree.table_start[node]) + codes[feature]])

@@ -12,7 +12,7 @@ from mbct.errors import DataError
 from mbct.model.bins import CodeMatrix, CountUnseen, code_offsets
 from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.row import calibrate_row, row_steps
+from mbct.model.row import calibrate_row, row_trees
 
 
 class RowScorer:
@@ -33,7 +33,7 @@ class RowScorer:
         self._model = model
         self._score = model.score_column
         self._identity = not model.trees
-        self._steps = row_steps(model)
+        self._trees = row_trees(model)
         first_rows = code_offsets(model.bins.n_codes)[:-1].tolist()
         self._code_type = model.bins.code_type
         self._first_rows = np.array(first_rows, dtype=np.int64)
@@ -96,9 +96,9 @@ class RowScorer:
     def _calibrate(self, score: float, codes: np.ndarray[Any, Any]) -> float:
         if self._identity:
             return score
-        if self._steps is None:
+        if self._trees is None:
             return float(self._model.calibrate_codes(self.last_codes(), np.array([score]))[0])
-        return calibrate_row(codes, score, *self._steps)
+        return calibrate_row(codes, score, *self._trees)
 
 
 class _Buffers(local):

@@ -37,7 +37,7 @@ def log_odds_of_cells(model: CalibrationEnsemble | None, cells: Cells) -> FloatA
         )
     if not model.trees:
         return log_odds_of_cells(None, cells)
-    step = model.total_step(cells.codes)
+    step = model.tree_total(cells.codes)
     if model.link == "odds":
         return np.asarray(cells.sums.logit / cells.sums.count + step, dtype=np.float64)
     return logit(np.clip(cells.sums.pred / cells.sums.count * step, 0.0, 1.0))

@@ -94,7 +94,7 @@ def _nodes(model: CalibrationEnsemble, tree: CalibrationTree) -> list[Any]:
 
 def _table_fields(table: TreeTable, multipliers: FloatArray) -> dict[str, str] | None:
     """The fields of a table's hash; None where they are too many."""
-    stops = table.stops
+    stops = table.terminal_nodes
     if table.pairs is not None:
         stops = stops.reshape(-1, table.n_classes[-1])[table.pairs]
     by_class = multipliers[stops].reshape(table.n_classes)

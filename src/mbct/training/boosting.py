@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.model.masks import stops_of_rows
+from mbct.model.masks import terminal_nodes_of_rows
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
@@ -122,11 +122,11 @@ class FoldBoosting:
         tree = grow_tree(
             rows, self.train_rows, features, self.log_odds, rows.label, self.gradient, self.tree_options, seed
         )
-        step = rounded(tree.step * self.tree_options.rate)
+        step = rounded(tree.leaf_value * self.tree_options.rate)
         sums = settle_rows(tree, step, self.gradient, rows.weight, rows.label, self.log_odds, rows.block_numbers)
         self.trees.append(frozen_tree(tree, step, sums))
         held_out = self.held_out_rows
-        node = stops_of_rows(rows.codes, held_out, tree.feature, tree.table_start, tree.table, rows.offset)
+        node = terminal_nodes_of_rows(rows.codes, held_out, tree.feature, tree.table_start, tree.table, rows.offset)
         self.log_odds[held_out] += step[node]
         return self.held_out_loss()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mbct.model.bins import CodeMatrix
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.model.provenance import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import sigmoid
@@ -203,11 +203,11 @@ def _mean_of_folds(
     grown = tuple(tree for trees in folds for tree in trees)
     offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
     codes = rows.codes[:_RECENTRE_ON]
-    steps = np.array([n_folds * summed_steps(trees, codes, rows.n_codes) for trees in folds])
+    steps = np.array([n_folds * sum_trees(trees, codes, rows.n_codes) for trees in folds])
     if found.start is not None:
         for fold, step in enumerate(steps):
             step += offset_shrinkage * found.start.step_of(fold, codes, rows.offset)
-    total = summed_steps(offsets + grown, codes, rows.n_codes)
+    total = sum_trees(offsets + grown, codes, rows.n_codes)
     centre = shift + _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
     if offsets:
         return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
@@ -216,7 +216,7 @@ def _mean_of_folds(
 
 def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown: Trees) -> Trees:
     """The offsets fitted on all rows beside the trees."""
-    steps, constant = refitted(offsets, rows, summed_steps(grown, rows.codes, rows.n_codes))
+    steps, constant = refitted(offsets, rows, sum_trees(grown, rows.codes, rows.n_codes))
     return offset_trees(offsets.features, shrinkage * steps, shrinkage * constant, rows)
 
 
@@ -258,7 +258,7 @@ def distill_ensemble(
         return ShippedTrees(model.trees, 1.0, whole if model.trees else "no tree, predictions are left unchanged")
 
     def total_step(codes: CodeMatrix) -> FloatArray:
-        return summed_steps(model.trees, codes, cells.n_codes)
+        return sum_trees(model.trees, codes, cells.n_codes)
 
     features = range(len(ordered)) if usable is None else usable
     # Rows to come differ from those at hand: synthetic ones keep the trees close to the ensemble there too.

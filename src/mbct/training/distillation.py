@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import Cells
@@ -141,7 +141,7 @@ def distill(
     kept: tuple[CalibrationTree, ...] = (),
 ) -> DistilledTrees:
     """Few trees for a distillation set, after the trees ``kept``, which come first; their sums are still empty."""
-    student = _Student(rows, rows.log_odds + summed_steps(kept, rows.codes, rows.n_codes), options)
+    student = _Student(rows, rows.log_odds + sum_trees(kept, rows.codes, rows.n_codes), options)
     reached: list[float] = []
     for stage in options.stages:
         while len(student.trees) < stage.n_trees - len(kept):
@@ -261,8 +261,8 @@ class _Student:
         gradient = np.zeros((len(self.log_odds), 4), dtype=np.float32)
         grown = grow_tree(rows, self.train_rows, features, self.log_odds, rows.label, gradient, options, np.uint64(0))
         empty = np.zeros(len(grown.feature))
-        step = rounded(grown.step * options.rate)
-        return CalibrationTree(grown.feature, grown.table_start, grown.table, step, empty, empty, empty)
+        leaf_value = rounded(grown.leaf_value * options.rate)
+        return CalibrationTree(grown.feature, grown.table_start, grown.table, leaf_value, empty, empty, empty)
 
     def _refit_tree(self, number: int) -> None:
         """One Newton step on all of a tree's leaf values at once; the rows' log-odds follow."""
@@ -271,9 +271,9 @@ class _Student:
         change = np.where(
             h > 0, np.clip((g - ridge * tree.leaf_value) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0
         )
-        step = rounded(tree.leaf_value + change)
-        move(self.log_odds, step - tree.leaf_value, node)
-        self.trees[number] = replace(tree, leaf_value=step)
+        leaf_value = rounded(tree.leaf_value + change)
+        move(self.log_odds, leaf_value - tree.leaf_value, node)
+        self.trees[number] = replace(tree, leaf_value=leaf_value)
 
 
 def _divergence(rows: BinnedRows, chosen: RowNumbers, log_odds: FloatArray) -> float:
@@ -287,7 +287,7 @@ def make_distillation_set(
     cells: Cells,
     ordered: tuple[bool, ...],
     usable: Sequence[int],
-    total_step: Callable[[CodeMatrix], FloatArray],
+    tree_total: Callable[[CodeMatrix], FloatArray],
     most: int,
     enough: int,
 ) -> BinnedRows:
@@ -302,17 +302,17 @@ def make_distillation_set(
         chosen.codes,
         start,
         weight,
-        weight * sigmoid(start + total_step(chosen.codes)),
+        weight * sigmoid(start + tree_total(chosen.codes)),
         np.where(held_out, HELD_OUT, 0).astype(np.uint8),
         code_offsets(cells.n_codes),
         np.array(ordered, dtype=np.bool_),
         np.array(usable, dtype=np.int64),
     )
     missing = enough - len(chosen)
-    return rows if missing <= 0 else _with_synthetic(rows, missing, total_step)
+    return rows if missing <= 0 else _with_synthetic(rows, missing, tree_total)
 
 
-def _with_synthetic(rows: BinnedRows, n_rows: int, total_step: Callable[[CodeMatrix], FloatArray]) -> BinnedRows:
+def _with_synthetic(rows: BinnedRows, n_rows: int, tree_total: Callable[[CodeMatrix], FloatArray]) -> BinnedRows:
     """The set with rows that have each value, or the score, from one real row or from another."""
     rng = np.random.default_rng(0)
     real = rows.train_rows(HELD_OUT)
@@ -331,6 +331,6 @@ def _with_synthetic(rows: BinnedRows, n_rows: int, total_step: Callable[[CodeMat
         codes=np.concatenate([rows.codes, codes]),
         log_odds=np.concatenate([rows.log_odds, start]),
         weight=np.concatenate([rows.weight, weight]),
-        label=np.concatenate([rows.label, weight * sigmoid(start + total_step(codes))]),
+        label=np.concatenate([rows.label, weight * sigmoid(start + tree_total(codes))]),
         fold=np.concatenate([rows.fold, np.zeros(n_rows, dtype=np.uint8)]),
     )

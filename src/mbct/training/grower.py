@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import stops_of_rows
+from mbct.model.masks import terminal_nodes_of_rows
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.stats.random_stream import half_of, random_bits
@@ -152,14 +152,14 @@ def gradients(
 @kernel
 def settle_rows(
     tree: GrownTree,
-    step: FloatArray,
+    leaf_value: FloatArray,
     gradient: GradientArray,
     weight: FloatArray,
     label: FloatArray,
     log_odds: FloatArray,
     block: BlockNumbers,
 ) -> FloatArray:
-    """Move the rows a tree was grown on by their leaf's step; returns count, label and prediction sums of each node.
+    """Move the rows a tree was grown on by their leaf's value; returns count, label and prediction sums of each node.
 
     Σq needs no logarithm: it is Σy − G, to which what was taken out of G for the row's block comes back.
     """
@@ -177,7 +177,7 @@ def settle_rows(
                 predicted += label[i] - gradient[i, 0] - gradient[i, 2]
                 if len(tree.intercept) > 0:
                     predicted -= (gradient[i, 1] + gradient[i, 3]) * tree.intercept[block[i]]
-                log_odds[i] += step[node]
+                log_odds[i] += leaf_value[node]
             sums[node, 0], sums[node, 1], sums[node, 2] = total, positives, predicted
         else:
             left = tree.table[tree.table_start[node] : _table_end(tree, node)].max() - 1
@@ -193,16 +193,16 @@ def _table_end(tree: GrownTree, node: int) -> int:
     return len(tree.table)
 
 
-def frozen_tree(tree: GrownTree, step: FloatArray, sums: FloatArray) -> CalibrationTree:
-    """The grown tree as plain data, with the steps that are applied and the sums of its nodes."""
+def frozen_tree(tree: GrownTree, leaf_value: FloatArray, sums: FloatArray) -> CalibrationTree:
+    """The grown tree as plain data, with the leaf values that are applied and the sums of its nodes."""
     columns = (rounded(sums[:, column]) for column in range(3))
-    return CalibrationTree(tree.feature, tree.table_start, tree.table, step, *columns)
+    return CalibrationTree(tree.feature, tree.table_start, tree.table, leaf_value, *columns)
 
 
 def terminal_nodes(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> IntArray:
     """Node in which each coded row ends."""
     rows = np.arange(len(codes), dtype=np.int32)
-    return stops_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
+    return terminal_nodes_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
 
 
 def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[CalibrationTree]:
@@ -222,16 +222,16 @@ def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[Calibratio
 
 
 def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
-    step = tree.leaf_value.copy()
+    leaf_value = tree.leaf_value.copy()
     for node in range(tree.n_nodes - 1, -1, -1):
         children = tree.child_numbers(node)
         if len(children):
             weight = sums[children, 0]
             if weight.sum() > 0.0:
-                step[node] = np.average(step[children], weights=weight)
+                leaf_value[node] = np.average(leaf_value[children], weights=weight)
             sums[node] += sums[children].sum(axis=0)
     count, label, pred = (rounded(sums[:, column]) for column in range(3))
-    return replace(tree, leaf_value=rounded(step), count=count, label=label, pred=pred)
+    return replace(tree, leaf_value=rounded(leaf_value), count=count, label=label, pred=pred)
 
 
 Groups = npt.NDArray[Any]

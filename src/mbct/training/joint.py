@@ -66,10 +66,10 @@ class JointFold:
         positive = np.ascontiguousarray(rows.label[:, k])
         log_odds = _against_the_rest(self.log_odds, k)
         tree = grow_tree(rows, self.train_rows, features, log_odds, positive, self.gradient, options, seed)
-        step = tree.step * options.rate
-        sums = settle_rows(tree, step, self.gradient, rows.weight, positive, log_odds, rows.block_numbers)
-        self.trees[k].append(frozen_tree(tree, step, sums))
-        moved[:, k] += step[terminal_nodes(self.trees[k][-1], rows.codes, rows.offset)]
+        leaf_value = tree.leaf_value * options.rate
+        sums = settle_rows(tree, leaf_value, self.gradient, rows.weight, positive, log_odds, rows.block_numbers)
+        self.trees[k].append(frozen_tree(tree, leaf_value, sums))
+        moved[:, k] += leaf_value[terminal_nodes(self.trees[k][-1], rows.codes, rows.offset)]
 
 
 def boost_joint(

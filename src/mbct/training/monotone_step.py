@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.model.tree import STOP, CalibrationTree, rounded
 from mbct.stats.divisions import pooled_blocks
 from mbct.stats.logodds import sigmoid
@@ -34,7 +34,7 @@ def train_monotone(
     n_features = len(cells.n_codes)
     if constraints.rank_preservation == "preserve" or n_features < 2:
         return alone.with_trees(trees)
-    moved = cells.moved(summed_steps(trees, cells.codes, cells.n_codes))
+    moved = cells.moved(sum_trees(trees, cells.codes, cells.n_codes))
     others = train(moved, range(1, n_features), constraints, len(trees))
     rounds = tuple(replace(r, tree=i) for i, r in enumerate(alone.trace.rounds + others.trace.rounds))
     return replace(others.with_trees(trees + others.model.trees), trace=replace(alone.trace, rounds=rounds))

@@ -1,4 +1,4 @@
-"""Nodes of a tree under construction: their steps, their best cut, and the rows that they hold."""
+"""Nodes of a tree under construction: their leaf values, their best cut, and the rows that they hold."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, IntArray
-from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_step
+from mbct.training.splitter import NO_SPLIT, clearly_above, gain_of, search_feature, shrunk_value
 from mbct.validation import FloatArray
 
-STEP_LIMIT = 4.0
+VALUE_LIMIT = 4.0
 """No leaf moves the log-odds by more than this before the rate is applied."""
 
 
@@ -41,7 +41,7 @@ class GrownTree(NamedTuple):
     feature: IntArray
     table_start: npt.NDArray[np.int64]
     table: IntArray
-    step: FloatArray
+    leaf_value: FloatArray
     rows: npt.NDArray[np.int32]
     begin: npt.NDArray[np.int64]
     end: npt.NDArray[np.int64]
@@ -53,8 +53,8 @@ class Nodes(NamedTuple):
 
     feature: IntArray
     left: IntArray
-    step: FloatArray
-    half_step: FloatArray
+    leaf_value: FloatArray
+    half_values: FloatArray
     gain: FloatArray
     curvature: FloatArray
     begin: npt.NDArray[np.int64]
@@ -86,25 +86,25 @@ def allocate(n_nodes: int, n_codes: int) -> Nodes:
 
 @kernel
 def measure(nodes: Nodes, node: int, parent: int, histogram: FloatArray, growth: TreeOptions) -> None:
-    """Step of a node, its steps without each half, and its gain unsplit, from the histogram of any one feature."""
+    """Value of a node, its values without each half, and its gain unsplit, from the histogram of any one feature."""
     g = np.zeros(2)
     h = np.zeros(2)
     for c in range(len(histogram)):
         for half in range(2):
             g[half] += histogram[c, 2 * half]
             h[half] += histogram[c, 2 * half + 1]
-    above = nodes.step[parent] if parent >= 0 else 0.0
-    step = shrunk_step(g[0] + g[1], h[0] + h[1], above, growth.parent_shrinkage)
-    nodes.step[node] = step
+    above = nodes.leaf_value[parent] if parent >= 0 else 0.0
+    value = shrunk_value(g[0] + g[1], h[0] + h[1], above, growth.parent_shrinkage)
+    nodes.leaf_value[node] = value
     nodes.curvature[node] = h[0] + h[1]
     if not growth.cross_fitted:
-        nodes.gain[node] = gain_of(step, g[0] + g[1], h[0] + h[1], growth.rate)
+        nodes.gain[node] = gain_of(value, g[0] + g[1], h[0] + h[1], growth.rate)
         return
     nodes.gain[node] = 0.0
     for half in range(2):
-        above_half = nodes.half_step[parent, half] if parent >= 0 else 0.0
-        k = shrunk_step(g[half], h[half], above_half, growth.parent_shrinkage)
-        nodes.half_step[node, half] = k
+        above_half = nodes.half_values[parent, half] if parent >= 0 else 0.0
+        k = shrunk_value(g[half], h[half], above_half, growth.parent_shrinkage)
+        nodes.half_values[node, half] = k
         nodes.gain[node] += gain_of(k, g[1 - half], h[1 - half], growth.rate)
 
 
@@ -123,8 +123,8 @@ def _consider(
         histogram,
         by_order,
         growth.cross_fitted,
-        nodes.step[node],
-        nodes.half_step[node],
+        nodes.leaf_value[node],
+        nodes.half_values[node],
         growth.parent_shrinkage,
         growth.min_curvature,
         growth.rate,
@@ -219,12 +219,12 @@ def freeze(nodes: Nodes, n_nodes: int, rows: npt.NDArray[np.int32], offset: npt.
             side = nodes.side[node, c]
             table[filled] = STOP if side == 2 else nodes.left[node] + side
             filled += 1
-    step = np.minimum(np.maximum(nodes.step[:n_nodes], -STEP_LIMIT), STEP_LIMIT)
+    value = np.minimum(np.maximum(nodes.leaf_value[:n_nodes], -VALUE_LIMIT), VALUE_LIMIT)
     return GrownTree(
         nodes.feature[:n_nodes].copy(),
         start,
         table,
-        step,
+        value,
         rows,
         nodes.begin[:n_nodes].copy(),
         nodes.end[:n_nodes].copy(),

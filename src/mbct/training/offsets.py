@@ -23,7 +23,7 @@ from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
 from mbct.training.folds import BinnedRows, RowNumbers
 from mbct.training.grower import move, newton_sums
-from mbct.training.nodes import STEP_LIMIT
+from mbct.training.nodes import VALUE_LIMIT
 from mbct.validation import FloatArray
 
 DECIMALS = 9
@@ -281,7 +281,7 @@ class _OffsetsFit:
             mean, self.weights[j] = posterior_steps(g + h * before, h, self.weights[j])
             moved = before + np.where(h > 0.0, np.clip(mean - before, -_LARGEST_CHANGE, _LARGEST_CHANGE), 0.0)
             centre = round(float(np.sum(h * moved) / np.sum(h)), DECIMALS)
-            after = np.where(h > 0.0, np.clip(np.round(moved - centre, DECIMALS), -STEP_LIMIT, STEP_LIMIT), 0.0)
+            after = np.where(h > 0.0, np.clip(np.round(moved - centre, DECIMALS), -VALUE_LIMIT, VALUE_LIMIT), 0.0)
             self.steps[own] = after
             self.constant += centre
             move(self.log_odds, after + centre - before, value)

@@ -1,9 +1,9 @@
 """Histograms of gradients, and the search for a split in them.
 
 The cut comes from all rows, the feature is ranked by what such a cut gains on other rows.
-A node's step on the log-odds is shrunk to its parent's, k = (G + τ·k_parent)/(H + τ). Applying it at rate η gains
+A node's value on the log-odds is shrunk to its parent's, k = (G + τ·k_parent)/(H + τ). Applying it at rate η gains
 η·k·G − ½·η²·k²·H in log-likelihood. Ranking features by the gain on the rows that chose the cut rewards features with
-many values; here order, cut and steps come from one random half and the gain from the other, both ways.
+many values; here order, cut and values come from one random half and the gain from the other, both ways.
 """
 
 import numpy as np
@@ -73,7 +73,7 @@ def subtract(
 
 
 @kernel
-def shrunk_step(g: float, h: float, parent: float, parent_shrinkage: float) -> float:
+def shrunk_value(g: float, h: float, parent: float, parent_shrinkage: float) -> float:
     """K = (G + τ·k_parent)/(H + τ)."""
     return (g + parent_shrinkage * parent) / (h + parent_shrinkage)
 
@@ -112,7 +112,7 @@ def best_cut(
     min_curvature: float,
     rate: float,
 ) -> tuple[int, float, float, float]:
-    """Last position of the left side (−1: no cut), both steps and the gain at the applied step.
+    """Last position of the left side (−1: no cut), both values and the gain at the applied value.
 
     Values whose keys are equal but for rounding are not cut apart, so that their names cannot matter.
     """
@@ -136,8 +136,8 @@ def best_cut(
         if after - here <= _TIE * (abs(here) + abs(after)):
             continue
         g_right = g_all - g_left
-        left = shrunk_step(g_left, h_left, parent, parent_shrinkage)
-        right = shrunk_step(g_right, h_right, parent, parent_shrinkage)
+        left = shrunk_value(g_left, h_left, parent, parent_shrinkage)
+        right = shrunk_value(g_right, h_right, parent, parent_shrinkage)
         gain = gain_of(left, g_left, h_left, rate) + gain_of(right, g_right, h_right, rate)
         if position < 0 or clearly_above(gain, best):
             best, position, k_left, k_right = gain, t, left, right
@@ -155,7 +155,7 @@ def _gain_on_other_half(
     min_curvature: float,
     rate: float,
 ) -> float:
-    """Order, cut and steps from one half of the rows; the gain they bring on the other."""
+    """Order, cut and values from one half of the rows; the gain they bring on the other."""
     g = np.empty(len(active))
     h = np.empty(len(active))
     for t in range(len(active)):
@@ -177,8 +177,8 @@ def search_feature(
     histogram: FloatArray,
     ordered: bool,
     cross_fitted: bool,
-    step: float,
-    half_step: FloatArray,
+    value: float,
+    half_values: FloatArray,
     parent_shrinkage: float,
     min_curvature: float,
     rate: float,
@@ -205,7 +205,7 @@ def search_feature(
         g[t] = histogram[active[t], 0] + histogram[active[t], 2]
         h[t] = histogram[active[t], 1] + histogram[active[t], 3]
     order, key = value_order(g, h, parent_shrinkage, ordered)
-    position, _, _, score = best_cut(g, h, order, key, step, parent_shrinkage, min_curvature, rate)
+    position, _, _, score = best_cut(g, h, order, key, value, parent_shrinkage, min_curvature, rate)
     if position < 0:
         return NO_SPLIT
     h_left = 0.0
@@ -224,6 +224,6 @@ def search_feature(
     crossed = 0.0
     for half in range(2):
         crossed += _gain_on_other_half(
-            histogram, active, half, ordered, half_step[half], parent_shrinkage, min_curvature, rate
+            histogram, active, half, ordered, half_values[half], parent_shrinkage, min_curvature, rate
         )
     return crossed

@@ -25,7 +25,7 @@ from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.class_model import ClassModel, ClassScaling
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
-from mbct.model.masks import summed_steps
+from mbct.model.masks import sum_trees
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
@@ -241,7 +241,7 @@ class MulticlassCalibrator(ManyScores):
         if any(self.trees_):
             codes = self._encode(rows)
             for k, trees in enumerate(self.trees_):
-                z[:, k] += summed_steps(trees, codes, self.bins_.n_codes)
+                z[:, k] += sum_trees(trees, codes, self.bins_.n_codes)
         return softmax(z)
 
     def _class_model(self, scores: tuple[str, ...], classes: tuple[str, ...]) -> ClassModel:

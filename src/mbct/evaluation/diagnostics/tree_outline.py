@@ -21,7 +21,7 @@ MOST_VALUES = 6
 
 @dataclass(frozen=True)
 class TreeNode:
-    """A node: the condition that leads to it, its sums before the tree, its step and the split it was given."""
+    """A node: the condition that leads to it, its sums before the tree, its value and the split it was given."""
 
     number: int
     parent: int
@@ -85,7 +85,7 @@ def outline_tree(
         for child, codes in branches.items():
             parent[child], depth[child] = number, depth[number] + 1
             text[child] = condition(model.bins[feature], frozenset(codes)).shortened(MOST_VALUES)
-        count, step = float(chosen.count[number]), float(chosen.leaf_value[number])
+        count, value = float(chosen.count[number]), float(chosen.leaf_value[number])
         rate = float(chosen.label[number]) / count if count else 0.0
         nodes.append(
             TreeNode(
@@ -96,7 +96,7 @@ def outline_tree(
                 count,
                 rate,
                 float(chosen.pred[number]) / count if count else 0.0,
-                step if model.link == "linear" else math.exp(step),
+                value if model.link == "linear" else math.exp(value),
                 float(label_rate_bound(rate, count, n_bins, model.alpha)),
                 tuple(branches),
                 known.get(number),
@@ -122,15 +122,15 @@ def replay_growth(
 ) -> tuple[SplitRecord, ...]:
     """Log loss within each split node and over all rows, as a tree's splits are made one after another.
 
-    Before a split the node's rows move by the node's step, after it by those of its children.
+    Before a split the node's rows move by the node's value, after it by those of its children.
     """
     if not model.trees:
         return ()
     for earlier in model.trees[:number]:
-        y_prob = model.apply_steps(y_prob, earlier.leaf_value[earlier.apply(codes)])
+        y_prob = model.apply_total(y_prob, earlier.leaf_value[earlier.apply(codes)])
     tree = model.trees[number]
     node_of = np.zeros(len(y_prob), dtype=np.int32)
-    loss = log_losses(model.apply_steps(y_prob, np.full(len(y_prob), tree.leaf_value[0])), y_true)
+    loss = log_losses(model.apply_total(y_prob, np.full(len(y_prob), tree.leaf_value[0])), y_true)
     total, total_weight = float(np.sum(weight * loss)), float(weight.sum())
     depth = np.zeros(tree.n_nodes, dtype=np.int64)
     records = []
@@ -147,7 +147,7 @@ def replay_growth(
         below = tree.table[start + codes[here, feature].astype(np.int64)]
         node_of[here] = np.where(below >= 0, below, node)
         before = float(np.sum(weight[here] * loss[here]))
-        loss[here] = log_losses(model.apply_steps(y_prob[here], tree.leaf_value[node_of[here]]), y_true[here])
+        loss[here] = log_losses(model.apply_total(y_prob[here], tree.leaf_value[node_of[here]]), y_true[here])
         after = float(np.sum(weight[here] * loss[here]))
         # A row that stops at an inner node keeps its number; it must not be met again.
         node_of[here[below < 0]] = -1

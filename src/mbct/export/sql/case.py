@@ -24,18 +24,18 @@ def case_lines(
 ) -> Iterator[str]:
     """One tree as a CASE expression, nested at most ``max_depth`` deep."""
     if isinstance(decision, Leaf):
-        yield number(decision.step)
+        yield number(decision.leaf_value)
         return
     yield "CASE"
     if max_depth == 1 and _case_depth(decision) > 1:
         *rest, (_, last) = _flat(decision, condition)
-        yield from indented(f"WHEN {' AND '.join(tests)} THEN {number(step)}" for tests, step in rest)
+        yield from indented(f"WHEN {' AND '.join(tests)} THEN {number(value)}" for tests, value in rest)
     else:
         below = None if max_depth is None else max_depth - 1
         for branch, position in _chain(decision):
             opening = f"{_INDENT}WHEN {condition(branch, position)} THEN"
             yield from _placed(opening, case_lines(branch.cases[position].below, condition, number, below))
-        last = _end(decision).step
+        last = _end(decision).leaf_value
     yield f"{_INDENT}ELSE {number(last)}"
     yield "END"
 
@@ -70,17 +70,17 @@ def _placed(opening: str, lines: Iterator[str]) -> Iterator[str]:
 
 
 def _flat(decision: Decision, condition: WriteCondition) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Tests and step of each leaf, in an order in which the first that passes is the right one.
+    """Tests and value of each leaf, in an order in which the first that passes is the right one.
 
     The last leaf below a case needs the case's own test alone, so a row that enters a case always ends in it, and
     a test that is unknown because of NULL fails here as it does in nested form.
     """
     if isinstance(decision, Leaf):
-        yield (), decision.step
+        yield (), decision.leaf_value
         return
     for position, case in enumerate(decision.cases):
         test = condition(decision, position)
         bracketed = f"({test})" if " OR " in test else test
-        for tests, step in _flat(case.below, condition):
-            yield (bracketed, *tests), step
+        for tests, value in _flat(case.below, condition):
+            yield (bracketed, *tests), value
     yield from _flat(decision.default.below, condition)

@@ -19,7 +19,7 @@ from mbct.export.sql.feature_table import FeatureTable
 from mbct.export.sql.lookup import branches
 from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble, large_table
-from mbct.model.tables import FIRST, TreeTable, table_steps
+from mbct.model.tables import FIRST, TreeTable, stack_tables
 
 _FEW_LEAVES = 16
 """Trees of no more leaves need no joined tables."""
@@ -100,7 +100,7 @@ def _step(
     model: CalibrationEnsemble, number: int, table: TreeTable, arrays: Arrays, features: Sequence[FeatureTable]
 ) -> str:
     """The step of one tree that is an array; its features get a column that says how far their codes move the place."""
-    joined = table_steps([model.trees[number]], [table], product=model.link == "linear")
+    joined = stack_tables([model.trees[number]], [table], product=model.link == "linear")
     starts = joined.plan[0, FIRST + 1 :: 2].tolist()
     moves = []
     for each, start in zip(features, starts, strict=True):

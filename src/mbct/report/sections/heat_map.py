@@ -53,7 +53,7 @@ def _heat_map(model: CalibrationEnsemble, number: int, table: TreeTable) -> Heat
     first, second = (model.bins[feature] for feature in table.features)
     columns, lines = (_named(bins, classes) for bins, classes in zip((first, second), table.classes, strict=True))
     drawn = [list(named)[:_MOST_CLASSES] for named in (columns, lines)]
-    steps = model.trees[number].leaf_value[table.stops].reshape(table.n_classes)
+    steps = model.trees[number].leaf_value[table.terminal_nodes].reshape(table.n_classes)
     factors = (steps if model.link == "linear" else np.exp(steps))[np.ix_(*drawn)].T
     return HeatMap(
         number,
