@@ -16,7 +16,9 @@ from terminal import mbct, mbct_on_terminal
 def test_an_expression_in_a_file_says_how_it_is_used(folder: Path):
     written = mbct("export", "paper.json", "--to", "sql", "-o", "expression.sql", cwd=folder).err
     assert "SELECT *, (…) AS calibrated FROM t; --form select" in written
-    assert "SELECT" not in mbct("export", "paper.json", "--to", "sql", "--form", "select", "-o", "s.sql", cwd=folder).err
+    assert (
+        "SELECT" not in mbct("export", "paper.json", "--to", "sql", "--form", "select", "-o", "s.sql", cwd=folder).err
+    )
 
 
 def test_sql_gives_what_predict_gives(folder: Path):
