@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mbct.calibrators.inputs import training_data
-from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.preparation import binned_cells, prepared_rows
 from mbct.calibrators.registry import make
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
@@ -25,7 +25,9 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import Cells
 from mbct.training.default import CrossFittedModel, distill_ensemble, fit_cross_fitted
-from mbct.training.trainer import Constraints, ModelSize
+from mbct.training.folds import BlockColumns
+from mbct.training.trainer import PRESETS, Constraints, ModelSize
+from mbct.validation import thread_count
 from quality_data import N_THREADS, Split, contiguous_folds, group_folds
 
 METHODS = (
@@ -106,19 +108,15 @@ class GrownModel:
 
 
 def grow(split: Split, order: str, seed: int) -> GrownModel:
-    """Grow the default preset as :class:`MBCTCalibrator` does."""
+    """Grow the default preset as :class:`mbct.MBCTCalibrator` does."""
     started = time.perf_counter()
-    calibrator = MBCTCalibrator(score_column="score", random_state=seed)
     kind = "groups" if order == "groups" else "time"
-    block = {} if split.fit_block is None else {kind: split.fit_block}
-    data = training_data(
-        split.fit_frame, split.fit_label, None, None, "score", blocks=calibrator.block_columns(**block)
-    )
-    config = calibrator.config(data.blocks)
-    bins, cells = calibrator.binned_cells(calibrator.without_unfit(data, stacklevel=1), config)
+    blocks = BlockColumns() if split.fit_block is None else BlockColumns(**{kind: split.fit_block})
+    data = training_data(split.fit_frame, split.fit_label, None, None, "score", blocks=blocks)
+    bins, cells = binned_cells(prepared_rows(data, None, stacklevel=1), None, "auto", PRESETS["default"])
     ordered = tuple(feature.ordered for feature in bins)
     options = BoostingOptions(seed=seed)
-    whole = fit_cross_fitted(cells, ordered, options, config.n_threads, block_options=config.block_options)
+    whole = fit_cross_fitted(cells, ordered, options, thread_count(None), block_options=blocks.options)
     return GrownModel(bins, cells, whole, time.perf_counter() - started)
 
 

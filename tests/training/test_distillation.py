@@ -7,6 +7,7 @@ import pytest
 from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.calibrators.inputs import training_data
+from mbct.calibrators.preparation import binned_cells
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.model.ensemble import large_table
@@ -26,7 +27,7 @@ from mbct.training.distillation import (
     distill,
     make_distillation_set,
 )
-from mbct.training.trainer import LEAST_RULES, Constraints
+from mbct.training.trainer import LEAST_RULES, PRESETS, Constraints
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def sizes():
 def _distillation_set(full):
     frame = biased_clicks(11, 30_000).frame
     data = training_data(frame.drop(columns="y"), frame["y"], None, None, "p")
-    bins, cells = full.binned_cells(data, full.config())
+    bins, cells = binned_cells(data, None, "auto", PRESETS["default"])
     ordered = tuple(feature.ordered for feature in bins)
 
     def tree_total(codes):

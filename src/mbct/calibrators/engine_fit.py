@@ -1,16 +1,30 @@
 """Fitting where the rows are: checks, bins and sums in the engine, trees here."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
+import numpy as np
 
-from mbct.calibrators.inputs import MOST_ROWS, ClassLabels, describe_unfit, suspicions, training_data, warn
+from mbct.calibrators.inputs import (
+    MOST_ROWS,
+    ClassLabels,
+    TrainingData,
+    binary_classes,
+    describe_unfit,
+    suspicions,
+    training_data,
+    warn,
+)
+from mbct.calibrators.preparation import Features, dependence, feature_names
+from mbct.data.blocks import blocks_of_time
 from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
 from mbct.data.columns import Columns, read_columns
-from mbct.data.rows import require
+from mbct.data.memory import Categorical
+from mbct.data.rows import distinct_labels, require, require_number, with_binary_label
 from mbct.data.source import LazySource, open_source
-from mbct.data.strategy import prepare
+from mbct.data.strategy import Strategy, prepare
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
@@ -19,7 +33,7 @@ from mbct.training.cells import Cells
 from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
-from mbct.training.trainer import train_cells, train_in_engine
+from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells, train_in_engine
 
 if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator
@@ -29,59 +43,85 @@ _ROWS = " rows"
 _TEXTS_READ = 1_000  # Distinct texts that are tried as dates
 
 
-def fit_source(
-    calibrator: "MBCTCalibrator", data: Any, y: Any, sample_weight: Any, y_prob: Any, trials: Any, blocks: BlockColumns
-) -> "MBCTCalibrator":
-    """Fit ``calibrator`` on rows that an engine reads in place."""
-    if trials is not None:
-        raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
-    named = (sample_weight, blocks.time, blocks.groups)
-    if not isinstance(y, str) or y_prob is not None or not all(isinstance(name, str | None) for name in named):
-        raise DataError(
-            "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
-            "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
-        )
-    refuse_sampled_paper(calibrator)
-    refuse_certificate(calibrator)
-    if calibrator.score_column is None:
+@dataclass(frozen=True)
+class EngineColumns:
+    """Columns of rows that stay in their engine, by name, and how they are read.
+
+    ``features`` are all others where they are None; ``categorical`` and ``positive`` are those of MBCTCalibrator.
+    """
+
+    score_column: str | int | None
+    label: str
+    weight: str | None
+    blocks: BlockColumns
+    features: Features
+    categorical: Categorical
+    positive: Any
+
+
+@dataclass(frozen=True)
+class EngineFit:
+    """What training has found, the prediction's column, the columns beside label, weight and blocks, the classes."""
+
+    result: TrainingResult
+    score_column: str
+    columns: list[str]
+    labels: ClassLabels
+
+
+def fit_source(data: Any, columns: EngineColumns, config: TrainingConfig, strategy: Strategy) -> EngineFit:
+    """Fit on rows that an engine reads in place."""
+    if columns.score_column is None:
         raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
-    columns = [name for name in source.names if name not in (y, *named)]
-    score = Columns(dict.fromkeys(columns), 0).name_of(calibrator.score_column)
-    require(source, [score, *(name for name in named if name is not None)])
-    names = calibrator.feature_columns(Columns(dict.fromkeys(columns), 0), score)
-    if calibrator.preset != "paper":
-        unfit = _unfit_columns(source, names)
-        warn(describe_unfit(unfit, kept=calibrator.features is not None), stacklevel=3)
-        names = [name for name in names if calibrator.features is not None or name not in unfit]
-    config = calibrator.config(blocks)
+    roles = (columns.label, columns.weight, columns.blocks.time, columns.blocks.groups)
+    others = Columns(dict.fromkeys(name for name in source.names if name not in roles), 0)
+    score = others.name_of(columns.score_column)
+    require(source, [score, *(name for name in roles if name is not None)])
+    names = feature_names(others, score, columns.features)
     growth = config.preset.growth
-    closed_form = isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not blocks.given
+    paper = isinstance(growth, PaperOptions)
+    unfit = {} if paper else _unfit_columns(source, names)
+    names = [name for name in names if columns.features is not None or name not in unfit]
+    source, labels = _with_labels(source, columns)
     with (
         prepare(
             source,
             score_column=score,
-            label=y,
-            weight=sample_weight,
+            label=columns.label,
+            weight=columns.weight,
             features=names,
-            categorical=calibrator.categorical,
+            categorical=columns.categorical,
             options=config.preset.binning,
-            strategy=calibrator.strategy,
-            level_wise=closed_form,
-            blocks=blocks,
+            strategy=strategy,
+            level_wise=isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not columns.blocks.given,
+            blocks=columns.blocks,
         ) as prepared,
         progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance,
     ):
-        warn(_suspicions(source, score, y, sample_weight, names), stacklevel=3)
+        first = _first_rows(source, columns, score, names if paper else others.names)
+        advice = None if paper else dependence(first)
+        warn(describe_unfit(unfit, kept=columns.features is not None, advice=advice), stacklevel=3)
+        warn(suspicions(first, names, whole=first.columns.n_rows < MOST_ROWS), stacklevel=3)
+        del first  # Training needs the memory.
         if isinstance(prepared.rows, Cells):
             result = train_cells(prepared.rows, prepared.bins, config, advance)
         else:
             result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
-    calibrator._keep(result)
-    calibrator._remember(score, columns, ClassLabels())
-    return calibrator
+    return EngineFit(result, score, others.names, labels)
+
+
+def _with_labels(source: LazySource, columns: EngineColumns) -> tuple[LazySource, ClassLabels]:
+    """The source with a label of 0 and 1, and the classes that these stand for, as memory would find them."""
+    if columns.weight is not None:
+        require_number(source, columns.weight, "weight")
+    present = np.asarray(distinct_labels(source, columns.label, columns.weight))
+    if not len(present):
+        return source, ClassLabels()  # Every label is missing, which is said where the rows are checked.
+    labels = binary_classes(present, f"label column {columns.label!r}", columns.positive)
+    return with_binary_label(source, columns.label, labels.negative_and_positive.tolist()), labels
 
 
 def _unfit_columns(source: LazySource, names: Sequence[str]) -> dict[str, str]:
@@ -98,34 +138,45 @@ def _unfit_columns(source: LazySource, names: Sequence[str]) -> dict[str, str]:
     }
     found = {each.column: each.reason for each in find_earlier_runs(names)}
     found |= {name: reason for name, reason in reasons.items() if reason is not None}
-    for name in (*temporal, *(name for name in texts if name not in found)):
-        some = source.engine.collect(source.frame.select(name).unique().head(_TEXTS_READ))
+    for name in (*temporal, *texts):
+        frame = source.frame.select(name)
+        # The first values of an identifier are distinct enough.
+        some = source.engine.collect((frame if name in found else frame.unique()).head(_TEXTS_READ))
         found |= {each.column: each.reason for each in find_dates(read_columns(some.to_native()))}
     return found
 
 
-def _suspicions(source: LazySource, score: str, label: str, weight: str | None, features: list[str]) -> list[str]:
-    """What looks wrong about the first rows, which are brought into memory for it."""
-    wanted = [score, label, *features, *([] if weight is None else [weight])]
-    first = source.engine.collect(source.frame.select(wanted).head(MOST_ROWS))
-    data = training_data(first.to_native(), label, weight, None, score, one_class=True)
-    return list(suspicions(data, features, whole=data.columns.n_rows < MOST_ROWS))
+def _first_rows(source: LazySource, columns: EngineColumns, score: str, names: Sequence[str]) -> TrainingData:
+    """The first rows with the columns ``names``, brought into memory to be looked at."""
+    time, groups = columns.blocks.time, columns.blocks.groups
+    wanted = dict.fromkeys(name for name in (score, *names, columns.label, columns.weight, time) if name is not None)
+    first = source.engine.collect(source.frame.select(*wanted).head(MOST_ROWS)).to_native()
+    data = training_data(first, columns.label, columns.weight, None, score, one_class=True)
+    if time is None:
+        return replace(data, blocks=columns.blocks)
+    # The first rows of many may be of one day, which is too few for folds and does no harm here.
+    day = blocks_of_time(data.columns.column(time), columns.blocks.block)
+    block = None if groups is not None else np.unique(day, return_inverse=True)[1].astype(np.int32)
+    return replace(data, columns=data.columns.without(time), block=block, blocks=columns.blocks)
 
 
-def fit_aggregated(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> "MBCTCalibrator":
-    """Fit ``calibrator`` on cells that were aggregated before."""
+def fit_aggregated(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins, config: TrainingConfig) -> EngineFit:
+    """Fit on cells that were aggregated before, with the columns that ``calibrator`` names."""
+    refuse_by_row(config, calibrator.certify)
     _check_cells(calibrator, cells, bins)
     # Cells of one score are told apart by it: their order is that of their content already.
     ordered = cells if cells.one_score else cells.canonical()
     with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
-        calibrator._keep(train_cells(ordered, bins, calibrator.config(), advance))
-    calibrator._remember(bins.names[0], list(bins.names), ClassLabels())
-    return calibrator
+        result = train_cells(ordered, bins, config, advance)
+    return EngineFit(result, bins.names[0], list(bins.names), ClassLabels())
 
 
 def _check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
-    refuse_sampled_paper(calibrator)
-    refuse_certificate(calibrator)
+    if calibrator.positive is not None:
+        raise ParameterError(
+            f"positive={calibrator.positive!r} has no meaning for cells, which hold the sums of labels of 0 and 1: "
+            "leave it out, or aggregate rows whose label is 1 for that class"
+        )
     if cells.fingerprint != bins.fingerprint:
         raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
     coded = Columns(dict.fromkeys(bins.names), 0)
@@ -149,19 +200,32 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
     return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
 
 
-def refuse_sampled_paper(calibrator: "MBCTCalibrator") -> None:
-    """The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart."""
-    if calibrator.preset == "paper" and calibrator.negative_sampling_rate != 1.0:
-        raise ParameterError(
-            "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives "
-            f"the weight {1.0 / calibrator.negative_sampling_rate:g} by sample_weight"
+def refuse_arrays(y: Any, sample_weight: Any, y_prob: Any, trials: Any, blocks: BlockColumns) -> None:
+    """Raise where ``fit`` was given more than names of columns beside rows that stay in their engine."""
+    if trials is not None:
+        raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
+    named = (sample_weight, blocks.time, blocks.groups)
+    if not isinstance(y, str) or y_prob is not None or not all(isinstance(name, str | None) for name in named):
+        raise DataError(
+            "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
+            "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
         )
 
 
-def refuse_certificate(calibrator: "MBCTCalibrator") -> None:
-    """Sums of cells cannot be parted into rows to fit on and rows to certify with."""
-    if calibrator.certify is not None:
+def refuse_by_row(config: TrainingConfig, certify: float | None) -> None:
+    """Raise where the fit needs to look at single rows in memory.
+
+    The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart; nor can sums
+    be parted into rows to fit on and rows to certify with.
+    """
+    rate = config.constraints.negative_sampling_rate
+    if isinstance(config.preset.growth, PaperOptions) and rate != 1.0:
         raise ParameterError(
-            f"certify={calibrator.certify!r} needs the rows in memory: read them first, or keep rows apart and certify "
+            "negative_sampling_rate with preset='paper' needs the rows in memory: read them first, or give negatives "
+            f"the weight {1.0 / rate:g} by sample_weight"
+        )
+    if certify is not None:
+        raise ParameterError(
+            f"certify={certify!r} needs the rows in memory: read them first, or keep rows apart and certify "
             "the model with them (mbct.certify)"
         )

@@ -214,6 +214,12 @@ def take_blocks(columns: Columns, blocks: BlockColumns | None) -> tuple[Columns,
         return columns, None
     given = {"time": blocks.time, "groups": blocks.groups}
     names = [name for name in given.values() if isinstance(name, str)]
+    for role, value in given.items():
+        if value is not None and not isinstance(value, str) and np.ndim(value) != 1:
+            raise DataError(
+                f"{role}={value!r} is neither a column nor a value for each row: pass the name of a column of X "
+                "('x3' for column 3 of an array) or an array"
+            )
     same_length(columns.n_rows, **{k: v for k, v in given.items() if v is not None and not isinstance(v, str)})
     time, groups = (columns.column(v) if isinstance(v, str) else v for v in given.values())
     return columns.without(*names), number_blocks(time, groups, blocks.block)

@@ -7,28 +7,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mbct.calibrators.certification import split_for_certificate
-from mbct.calibrators.engine_fit import fit_aggregated, fit_source
-from mbct.calibrators.fitted_mbct import FittedMBCT
-from mbct.calibrators.inputs import (
-    TrainingData,
-    describe_time_features,
-    describe_unfit,
-    suspicions,
-    training_data,
-    unfit_columns,
-    warn,
+from mbct.calibrators.engine_fit import (
+    EngineColumns,
+    EngineFit,
+    fit_aggregated,
+    fit_source,
+    refuse_arrays,
+    refuse_by_row,
 )
-from mbct.data.checks import find_dependence
-from mbct.data.columns import Columns
-from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.calibrators.fitted_mbct import FittedMBCT
+from mbct.calibrators.inputs import TrainingData, describe_time_features, training_data, warn
+from mbct.calibrators.preparation import binned_cells, prepared_rows, refuse_other_roles
+from mbct.data.memory import Categorical
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
-from mbct.errors import DataError, ParameterError
+from mbct.errors import ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.training.cells import Cells, Level, build_cells
+from mbct.training.cells import Cells
 from mbct.training.folds import BlockColumns, BlockSize
-from mbct.training.paper.trainer import PaperOptions
 from mbct.training.trainer import OPTION_NAMES, Constraints, TrainingConfig, TrainingResult, preset, train_cells
 from mbct.validation import thread_count
 
@@ -217,14 +214,20 @@ class MBCTCalibrator(FittedMBCT):
             Beside what every calibrator takes, anything that :func:`mbct.data.open_source` reads in place (a path, a
             DuckDB relation, a polars LazyFrame, a PySpark data frame); all others then are names of columns.
         y, sample_weight, y_prob, trials : as in :meth:`mbct.calibrators.Calibrator.fit`
-            Labels, weights, the prediction where it is no column of ``X``, and trials where ``y`` counts positives;
-            rows that stay in their engine have labels of 0 and 1.
+            Labels, weights, the prediction where it is no column of ``X``, and trials where ``y`` counts positives.
         time, groups : array of shape (n_rows,), str or None, default=None
             Which rows belong together, or the columns that say so; they replace the parameters of these names.
         """
-        blocks = self.block_columns(time, groups)
+        blocks = self._blocks(time, groups)
+        refuse_other_roles(self.features, y=y, sample_weight=sample_weight, time=blocks.time, groups=blocks.groups)
         if is_lazy(X):
-            return fit_source(self, X, y, sample_weight, y_prob, trials, blocks)
+            refuse_arrays(y, sample_weight, y_prob, trials, blocks)
+            config = self._config(blocks)
+            refuse_by_row(config, self.certify)
+            columns = EngineColumns(
+                self.score_column, y, sample_weight, blocks, self.features, self.categorical, self.positive
+            )
+            return self._take(fit_source(X, columns, config, self.strategy))
         given = training_data(
             X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
         )
@@ -238,10 +241,10 @@ class MBCTCalibrator(FittedMBCT):
         cells, bins : Cells, FeatureBins
             The cells, and the bins that they were coded with.
         """
-        return fit_aggregated(self, cells, bins)
+        return self._take(fit_aggregated(self, cells, bins, self._config()))
 
     def _fit(self, data: TrainingData) -> None:
-        config = self.config(data.blocks)
+        config = self._config(data.blocks)
         if self.certify is None:
             self._train(data, config)
             return
@@ -250,17 +253,24 @@ class MBCTCalibrator(FittedMBCT):
         self._certify(held_out, self.alpha, self.max_error)
 
     def _train(self, data: TrainingData, config: TrainingConfig) -> None:
-        advice = None
-        if data.block is None and self.preset != "paper":
-            advice = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
-        data = self.without_unfit(data, stacklevel=5, advice=advice)
-        warn(suspicions(data, self.feature_columns(data.columns, data.score)), stacklevel=5)
-        bins, cells = self.binned_cells(self.unsampled(data) if self.preset == "paper" else data, config)
+        paper = self.preset == "paper"
+        data = prepared_rows(data, self.features, stacklevel=5, as_given=paper)
+        if paper and self.negative_sampling_rate != 1.0:
+            # To the paper's trees a kept negative stands for those that were left out.
+            stands_for = np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0)
+            data = replace(data, weight=data.weight * stands_for)
+        bins, cells = binned_cells(data, self.features, self.categorical, config.preset)
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
-            self._keep(train_cells(cells, bins, config, advance))
+            self._keep(train_cells(cells, bins, config, advance), stacklevel=6)
 
-    def _keep(self, result: TrainingResult) -> None:
-        """Take over what training has found."""
+    def _take(self, fitted: EngineFit) -> Self:
+        """Take over what was fitted where the rows are, called by a method that the user calls."""
+        self._keep(fitted.result, stacklevel=4)
+        self._remember(fitted.score_column, fitted.columns, fitted.labels)
+        return self
+
+    def _keep(self, result: TrainingResult, stacklevel: int) -> None:
+        """Take over what training has found; ``stacklevel`` counts the callers from here to the user's line."""
         self.model_, self.trace_, self.fingerprint_ = result.model, result.trace, result.rows
         self.certificate_ = None
         self.fidelity_, self.form_ = result.fidelity, result.form
@@ -271,24 +281,17 @@ class MBCTCalibrator(FittedMBCT):
         self.held_out_gain_by_fold_ = None if gain is None else list(gain.by_fold)
         if result.reorder_rate is not None:
             self.reorder_rate_ = result.reorder_rate
-        warn(describe_time_features(result.excluded, kept=self.features is not None), stacklevel=4)
+        warn(describe_time_features(result.excluded, kept=self.features is not None), stacklevel)
 
-    def without_unfit(self, data: TrainingData, stacklevel: int, advice: str | None = None) -> TrainingData:
-        """``data`` without unnamed identifiers and dates; one warning, ``stacklevel`` callers up, with ``advice``."""
-        chosen = self.feature_columns(data.columns, data.score)
-        unfit = {} if self.preset == "paper" else unfit_columns(data.columns.only(chosen))
-        warn(describe_unfit(unfit, kept=self.features is not None, advice=advice), stacklevel + 1)
-        return data if self.features is not None else replace(data, columns=data.columns.without(*unfit))
-
-    def config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
+    def _config(self, blocks: BlockColumns | None = None) -> TrainingConfig:
         """The parameters checked and resolved; ``blocks`` replace those that the parameters name."""
-        blocks = self.block_columns() if blocks is None else blocks
+        blocks = self._blocks() if blocks is None else blocks
         constraints = Constraints(self.model_size, self.rank_preservation, self.negative_sampling_rate, self.max_rules)  # type: ignore[arg-type]  # it checks the strings
         options = replace(blocks.options, keep_all=self.features is not None)
         resolved = preset(self.preset, self._overrides())
         return TrainingConfig(resolved, constraints, options, self.alpha, thread_count(self.n_threads))
 
-    def block_columns(self, time: Any = None, groups: Any = None) -> BlockColumns:
+    def _blocks(self, time: Any = None, groups: Any = None) -> BlockColumns:
         """Which rows belong together: ``time`` and ``groups`` as given to ``fit``, else as the parameters say."""
         return BlockColumns(
             self.time if time is None else time,
@@ -297,23 +300,6 @@ class MBCTCalibrator(FittedMBCT):
             self.gap,
             self.half_life,
         )
-
-    def binned_cells(self, data: TrainingData, config: TrainingConfig) -> tuple[FeatureBins, Cells]:
-        """Bins of the columns of ``data``, as ``config`` asks, and the rows joined by their codes."""
-        data = data.counted()
-        weight = None if np.all(data.weight == 1.0) else data.weight
-        names = self.feature_columns(data.columns, data.score)
-        binning = config.preset.binning
-        bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, self.categorical, binning)
-        codes = encode(data.columns, bins, data.y_prob)
-        level: Level = "auto" if isinstance(config.preset.growth, PaperOptions) else "score"
-        return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)
-
-    def unsampled(self, data: TrainingData) -> TrainingData:
-        """``data`` for the paper's trees: a kept negative stands for those that were left out."""
-        if self.negative_sampling_rate == 1.0:
-            return data
-        return replace(data, weight=data.weight * np.where(data.y_true == 0.0, 1.0 / self.negative_sampling_rate, 1.0))
 
     def _overrides(self) -> dict[str, Any]:
         if not 0.0 < self.alpha < 1.0:
@@ -334,15 +320,3 @@ class MBCTCalibrator(FittedMBCT):
                 raise ParameterError(f"rank_preservation={value!r} has no meaning with preset='paper'; leave it out")
             return {**overrides, "alpha": self.alpha, "rate": self.learning_rate}
         return {**overrides, "rate": self.learning_rate, "seed": self.random_state}
-
-    def feature_columns(self, columns: Columns, score_column: str) -> list[str]:
-        """Names of the ``columns`` that trees may split by, all or some but ``score_column``."""
-        if self.features is None:
-            return [name for name in columns.names if name != score_column]
-        if isinstance(self.features, str):
-            raise ParameterError(f"features={self.features!r} must be a list of columns, not one name")
-        names = [columns.name_of(name) for name in self.features]
-        if len(set(names)) < len(names):
-            raise DataError(f"features names a column twice: {names}")
-        columns.require(names)
-        return [name for name in names if name != score_column]

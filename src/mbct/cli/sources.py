@@ -121,9 +121,13 @@ class Data:
 
     def with_binary(self, name: str, positive: str) -> "Data":
         """The same rows, with 1 in place of ``positive`` in a column and 0 in place of other values."""
-        column = quoted(name)
-        replaced = f"CASE WHEN {column} IS NULL THEN NULL ELSE ({column}::VARCHAR = {text(positive)})::TINYINT END"
-        return Data(self.relation.project(f"* REPLACE ({replaced} AS {column})"), self.name)
+        import narwhals.stable.v2 as nw
+
+        from mbct.data.engines.engine import lazy
+        from mbct.data.rows import is_value
+
+        replaced = is_value(nw.col(name).cast(nw.String), positive).alias(name)
+        return Data(lazy(self.relation).with_columns(replaced).to_native(), self.name)
 
     def source(self, names: Sequence[str]) -> "LazySource":
         """The rows for :mod:`mbct.data`, with the columns called ``names``."""

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.stable.v2.dtypes import DType
 
 from mbct.data.blocks import time_key
 from mbct.data.columns import require_names
@@ -112,6 +114,45 @@ def require_number(source: LazySource, name: str, role: str) -> None:
     dtype = source.frame.collect_schema()[name]
     if not (dtype.is_numeric() or isinstance(dtype, nw.Boolean)):
         raise DataError(f"{role} column {name!r} must be numeric, but it is {dtype}; convert the column first")
+
+
+def distinct_labels(source: LazySource, label: str, weight: str | None) -> list[Any]:
+    """Labels of the rows that count, none twice and not all of many; those within 0 and 1 stand for 0 and 1."""
+    dtype = source.frame.collect_schema()[label]
+    if isinstance(dtype, nw.Boolean):
+        return [False, True]
+    frame = source.frame if weight is None else source.frame.filter(number(weight) > 0.0)
+    if dtype.is_numeric():
+        value = number(label, dtype)
+        ends = source.engine.collect(frame.select(value.min().alias("least"), value.max().alias("most")))
+        least, most = (ends[name].to_list()[0] for name in ("least", "most"))
+        if least is None or 0.0 <= least <= most <= 1.0:
+            return [0, 1]  # Fractions are no classes: the rows are checked for them later.
+    kept = frame.select(_comparable(label, dtype).alias(label))
+    found = source.engine.collect(kept.filter(~nw.col(label).is_null()).unique().head(_SPELLINGS_READ))
+    return list(found[label].to_list())
+
+
+def with_binary_label(source: LazySource, label: str, negative_and_positive: Sequence[Any]) -> LazySource:
+    """The source with a label of 0 and 1 in place of its two classes; what is missing stays missing."""
+    negative, positive = negative_and_positive
+    dtype = source.frame.collect_schema()[label]
+    if {negative, positive} == {0, 1}:
+        value = number(label, dtype)
+        return source if positive == 1 else source.with_frame(source.frame.with_columns((1.0 - value).alias(label)))
+    return source.with_frame(source.frame.with_columns(is_value(_comparable(label, dtype), positive).alias(label)))
+
+
+def is_value(column: nw.Expr, value: Any) -> nw.Expr:
+    """1 where a column holds this value, 0 where it holds another, nothing where it is missing."""
+    return nw.when(column == value).then(nw.lit(1.0)).otherwise(nw.when(~column.is_null()).then(nw.lit(0.0)))
+
+
+def _comparable(label: str, dtype: DType) -> nw.Expr:
+    """A label as a number, or as text."""
+    if dtype.is_numeric():
+        return nw.col(label) if dtype.is_integer() else number(label, dtype)
+    return nw.col(label).cast(nw.String)
 
 
 def _with_spelled_label(source: LazySource, label: str) -> LazySource:

@@ -1,11 +1,11 @@
 """Feature ranking: which columns carry miscalibration, evaluated on held-out rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mbct.calibrators.inputs import describe_time_features, suspicions, training_data, warn
-from mbct.calibrators.mbct import MBCTCalibrator
+from mbct.calibrators.inputs import describe_time_features, training_data, warn
+from mbct.calibrators.preparation import binned_cells, prepared_rows, refuse_other_roles
 from mbct.data.memory import Categorical
 from mbct.evaluation.metrics.results import Table
 from mbct.notebook import html_table
@@ -14,6 +14,8 @@ from mbct.text import table_lines
 from mbct.training.evidence import FEATURE_RANKED
 from mbct.training.feature_gains import feature_gains
 from mbct.training.folds import BlockColumns, BlockSize
+from mbct.training.trainer import PRESETS
+from mbct.validation import thread_count
 
 _HEADER = ("column", "gain ×1e5", "standard error ×1e5", "")
 
@@ -131,20 +133,13 @@ def rank_features(
     """
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)
-    calibrator = MBCTCalibrator(
-        score_column=data.score,
-        features=features,
-        categorical=categorical,
-        random_state=random_state,
-        n_threads=n_threads,
-    )
-    config = calibrator.config(blocks)
-    data = calibrator.without_unfit(data, stacklevel=2)
-    warn(suspicions(data, calibrator.feature_columns(data.columns, data.score)), stacklevel=2)
-    bins, cells = calibrator.binned_cells(data, config)
+    refuse_other_roles(features, y=y, sample_weight=sample_weight, time=time, groups=groups)
+    data = prepared_rows(data, features, stacklevel=2)
+    bins, cells = binned_cells(data, features, categorical, PRESETS["default"])
+    options = replace(blocks.options, keep_all=features is not None)
     ordered = tuple(feature.ordered for feature in bins)
     with progress("evaluating columns", len(bins)) as advance:
-        found = feature_gains(cells, ordered, config.n_threads, random_state, advance, config.block_options)
+        found = feature_gains(cells, ordered, thread_count(n_threads), random_state, advance, options)
     score, *advice = (RankedFeature(bins.names[j], gain.value, gain.standard_error) for j, gain in found.gains.items())
     ranked = tuple(sorted(advice, key=lambda a: (-a.gain, a.column)))
     identifying = tuple(bins.names[j] for j in found.identifying_time)

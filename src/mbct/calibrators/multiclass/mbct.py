@@ -18,6 +18,7 @@ from mbct.calibrators.inputs import (
 )
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
+from mbct.calibrators.preparation import feature_names
 from mbct.data.columns import Columns
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import ParameterError
@@ -35,7 +36,7 @@ from mbct.training.evidence import identifying_time
 from mbct.training.folds import BinnedRows, BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
-from mbct.validation import FloatArray
+from mbct.validation import FloatArray, thread_count
 
 Coupling = Literal["joint", "one-vs-rest"]
 
@@ -156,11 +157,11 @@ class MulticlassCalibrator(ManyScores):
         if self.features is None:
             joint = replace(joint, usable=np.setdiff1d(joint.usable, excluded))
         with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
-            self.trees_ = boost_joint(joint, chosen.growth, self._one().config().n_threads, lambda _: advance(1))
+            self.trees_ = boost_joint(joint, chosen.growth, thread_count(self.n_threads), lambda _: advance(1))
 
     def _feature_names(self, columns: Columns) -> list[str]:
         """Columns that trees may split by: identifiers and dates are none unless they are named."""
-        names = self._one().feature_columns(columns, _score_name(0))
+        names = feature_names(columns, _score_name(0), self.features)
         unfit = unfit_columns(columns.only(names))
         warn(describe_unfit(unfit, kept=self.features is not None), stacklevel=5)
         return names if self.features is not None else [name for name in names if name not in unfit]
