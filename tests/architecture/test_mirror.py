@@ -22,7 +22,6 @@ OF_SEVERAL = {
     "calibrators/test_time_and_groups.py": "time and groups from the estimator down to the trees",
     "cli/test_serving.py": "publish, rollback and serve together",
     "data/test_agreement.py": "the same cells from every engine",
-    "data/test_dependence.py": "rows that belong together, found by data/checks.py",
     "data/test_guide.py": "the guide on engines",
     "data/test_raw_errors.py": "what every way of reading raw values refuses",
     "data/test_raw_groups.py": "groups of raw values of data/raw_cells.py",

@@ -2,6 +2,7 @@
 
 import warnings
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -144,6 +145,51 @@ def test_a_date_is_left_out_and_suggested_as_time_in_one_warning():
     (message,) = messages(fit, frame[["p", "day", "site"]], y)
     assert message.startswith("left out, features=[…] would keep them: day (dates, for example 2024-01-01")
     assert message.endswith("; rows have a date ('day') and may share what happened that day: pass time='day'")
+
+
+@pytest.mark.parametrize("function", [rank_features, compare])
+def test_a_date_is_suggested_as_time_wherever_rows_are_split(function):
+    frame, y = orders()
+    assert any(message.endswith("pass time='day'") for message in messages(function, frame[["p", "day", "site"]], y))
+
+
+def shops(kind):
+    rng = np.random.default_rng(0)
+    shop = rng.integers(0, 60, 6000)
+    p = rng.beta(2, 6, 6000)
+    odds = p / (1 - p) * np.exp(rng.normal(0.0, 0.8, 60)[shop])
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(6000) // 100, unit="D")
+    frame = pd.DataFrame({"p": p, "shop": shop, "y": (rng.random(6000) < odds / (1 + odds)).astype(int)})
+    return frame if kind == "shops" else frame.assign(ts=(day + pd.to_timedelta(np.arange(6000), unit="s")).astype(str))
+
+
+@pytest.mark.parametrize("make", ["memory", "polars", "csv", "duckdb"])
+@pytest.mark.parametrize(
+    ("kind", "parameters", "advice"),
+    [
+        ("shops", {}, "pass groups='shop' if"),
+        ("dates", {}, "pass time='ts'"),
+        ("dates", {"features": ["shop"]}, "pass time='ts'"),
+        ("dates", {"time": "ts"}, "pass groups='shop' if"),
+        ("dates", {"time": "ts", "groups": "shop"}, None),
+    ],
+)
+def test_every_engine_names_the_argument_to_pass(make, kind, parameters, advice, tmp_path):
+    frame = shops(kind)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data = {
+        "memory": lambda: frame,
+        "polars": lambda: pl.scan_csv(tmp_path / "rows.csv"),
+        "csv": lambda: tmp_path / "rows.csv",
+        "duckdb": lambda: duckdb.connect().read_csv(str(tmp_path / "rows.csv")),
+    }[make]()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MBCTCalibrator("p", **QUICK, **parameters).fit(data, "y")
+    assert [each.filename for each in caught] == [__file__] * len(caught)
+    found = [str(each.message) for each in caught if "pass " in str(each.message)]
+    assert (found == []) if advice is None else advice in found[0]
+    assert not any("looks like an identifier" in message for message in found)
 
 
 def test_they_are_left_out_of_the_model_and_kept_where_they_are_asked_for():

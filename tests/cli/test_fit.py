@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -108,7 +110,10 @@ def test_identifiers_dates_and_earlier_results_are_left_out(tmp_path: Path):
     [
         (["--label", "clock"], "no column 'clock'; the data has device"),
         (["--label", "pctr", "--score", "pctr"], "must be different columns"),
-        (["--label", "age"], "is neither 0 nor 1"),
+        (
+            ["--label", "age"],
+            "label 'age' must be 0 or 1, but holds '18', '19', '20', '21', '22': pass --positive VALUE",
+        ),
         (["--score", "age"], "lies outside [0, 1]"),
         (["--method", "magic"], "unknown method 'magic'"),
         (["--method", "platt", "--set", "depth=3"], "method 'platt' has no parameter 'depth'"),
@@ -274,3 +279,18 @@ def test_columns_that_the_fit_leaves_out_are_named_and_not_spoken_of(folder: Pat
     assert found["excluded"] == [{"column": "month", "reason": "its values identify the time"}]
     kept = json.loads(mbct(*arguments, "--features", "month,device", "--json", cwd=tmp_path).out)
     assert (kept["features"], kept["excluded"]) == (["month", "device"], [])
+
+
+def test_rows_that_share_a_day_get_the_option_to_add(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(60), 100)
+    p = rng.beta(2, 6, len(day))
+    odds = p / (1 - p) * np.exp(rng.normal(0.0, 0.8, 60)[day])
+    y = (rng.random(len(day)) < odds / (1 + odds)).astype(int)
+    pd.DataFrame({"day": day, "p": p, "y": y}).to_csv(tmp_path / "int.csv", index=False)
+    done = mbct("fit", "int.csv", *QUICK, "-o", "m.json", cwd=tmp_path)
+    assert "rows with one value of 'day' share their residuals" in done.err
+    assert "add --group day if its values are persons" in done.err
+    assert ", --time day if they are numbers of days" in done.err
+    assert done.err.count("share their residuals") == 1
+    assert "share" not in mbct("fit", "int.csv", *QUICK, "--time", "day", "-o", "m.json", cwd=tmp_path).err

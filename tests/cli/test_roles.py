@@ -57,3 +57,39 @@ def test_nested_columns_are_left_out():
     roles = assign(pa.table({**BASE, "tags": [["a"], [], ["b"]]}), features=[])
     assert roles.features == ("site",)
     assert roles.excluded[0][0] == "tags"
+
+
+DAYS = [f"2024-01-{day:02}" for day in range(1, 31)]
+MANY = {"pctr": [0.1] * 30, "click": [0, 1, 1] * 10}
+
+
+def guessed(**columns: Any) -> tuple[str | None, dict[str, str]]:
+    roles = assign(pa.table({**MANY, **columns}), features=[])
+    return roles.time, dict(roles.excluded)
+
+
+@pytest.mark.parametrize(
+    "spelt", [DAYS, [day.replace("-", "/") for day in DAYS], [day.replace("-", ".") for day in DAYS]]
+)
+def test_a_column_of_dates_is_the_time(spelt: list[str]):
+    assert guessed(when=spelt) == ("when", {})
+
+
+def test_why_a_column_of_dates_is_not_the_time():
+    time, excluded = guessed(few=DAYS[:9] * 3 + DAYS[:3], some=[None] * 7 + DAYS[7:], odd=["31/01/2024"] * 30)
+    assert time is None
+    assert excluded["few"].endswith("a column of fewer than 10 days is taken for the --time only if it is named")
+    assert "missing in 7 rows: known in every row it could be the --time" in excluded["some"]
+    assert "written as 2024-01-31 in every row it could be the --time" in excluded["odd"]
+
+
+@pytest.mark.parametrize(
+    ("name", "days"),
+    [("date", DAYS[::-1]), ("seen", DAYS), ("seen", DAYS[15:] + DAYS[:15])],
+    ids=["by name", "in the order of rows", "without gaps"],
+)
+def test_of_several_columns_of_dates_the_likeliest_is_the_time(name: str, days: list[str]):
+    births = [f"{1950 + 7 * row % 50}-06-01" for row in range(30)]
+    time, excluded = guessed(birth_date=births, **{name: days})
+    assert time == name
+    assert excluded["birth_date"].endswith(f"{name} is the time, --time birth_date takes this one instead")

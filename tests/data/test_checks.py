@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from mbct.data.blocks import as_times
 from mbct.data.checks import find_dates, find_identifiers, find_leaks, identifier_reason, leaps
 from mbct.data.columns import read_columns
 from reproduction.datasets.flights import read_flights
@@ -162,3 +163,24 @@ def test_too_few_positives_claim_nothing():
     label[:30] = 1.0
 
     assert find_leaks(read_columns(pd.DataFrame({"copy": label})), label) == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "readable"),
+    [
+        (["2024/01/01", "2024/12/31"], True),
+        (["2024-1-1", "2024-1-2 9:30"], True),
+        (["2024.01.31"], True),
+        (["01/31/2024"], False),
+        (["31.01.2024 10:15"], False),
+        (["2024-13-45"], None),
+        (["2024-01-31x"], None),
+        (["1.2.3"], None),
+    ],
+)
+def test_what_is_called_a_date_is_read_as_time_or_is_marked(texts, readable):
+    column = np.array(texts * 2)
+    found = find_dates(read_columns({"when": column}))
+    assert [each.readable for each in found] == ([] if readable is None else [readable])
+    if readable:
+        assert as_times(column).dtype.kind == "M"

@@ -45,7 +45,8 @@ def test_a_column_that_names_the_day_helps_only_while_its_days_are_in_every_fold
     truth = 1.0 / (1.0 + np.exp(-(z + rng.normal(0.0, 0.7, 60)[day])))
     frame = {"p": 1.0 / (1.0 + np.exp(-z)), "name": np.array([f"d{d:02d}" for d in day]), "day": day}
     y = np.array(["no", "yes"])[(rng.uniform(size=len(day)) < truth).astype(int)]
-    random = rank_features({k: frame[k] for k in ("p", "name")}, y, score_column="p")
+    with pytest.warns(MBCTWarning, match="rows with one value of 'name' share their residuals"):
+        random = rank_features({k: frame[k] for k in ("p", "name")}, y, score_column="p")
     assert random.best() == ["name"]
     by_group = rank_features(frame, y, score_column="p", groups="day")
     assert (by_group.best(), by_group.excluded) == ([], ())

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mbct.calibrators.inputs import TrainingData, describe_unfit, suspicions, unfit_columns, warn
-from mbct.data.checks import find_dependence
 from mbct.data.columns import Columns
+from mbct.data.dependence import find_dependence
 from mbct.data.memory import Categorical, encode, fit_bins
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
@@ -56,9 +56,10 @@ def prepared_rows(data: TrainingData, features: Features, *, stacklevel: int, as
 
 def dependence(data: TrainingData) -> str | None:
     """The argument to add where rows of ``data`` seem to belong together and nothing was said of it."""
-    if data.block is not None:
+    if data.blocks is not None and data.blocks.groups is not None:
         return None
-    return find_dependence(data.columns.without(data.score), data.y_true, data.y_prob)
+    found = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob, data.block)
+    return None if found is None else str(found)
 
 
 def binned_cells(

@@ -17,7 +17,6 @@ from mbct.errors import MBCTWarning, ModelFileError, ParameterError
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
-    from mbct.data.checks import SuspectColumn
     from mbct.store.cell_store import CellStore
     from mbct.training.folds import BlockSize
 
@@ -69,7 +68,8 @@ def number_or_text(_: click.Context, __: click.Parameter, value: str | None) -> 
 time_option = click.option(
     "--time",
     metavar="COLUMN",
-    help="When rows happened: days are held out whole. A column of dates is taken if not given; none for no time.",
+    help="When rows happened: days are held out whole. A column of 10 dates or more is taken if not given; none for no "
+    "time.",
 )
 group_option = click.option(
     "--group", metavar="COLUMN", help="Rows of one value are held out together, as of a patient."
@@ -203,24 +203,37 @@ def labelled_data(
             yield opened, roles
             return
         binary = as_binary(opened, roles.label, rows.positive)
-        for leak in suspected_leaks(binary, roles) if roles.features else ():
-            note(f"suspected leak: {leak}; leave it out with --exclude {leak.column}")
-            warnings.filterwarnings("ignore", "suspected leak", MBCTWarning)  # which would say it again
+        if roles.features:
+            _note_suspicions(binary, roles, rows.block)
         yield binary, roles
 
 
-def suspected_leaks(data: Data, roles: Roles) -> "tuple[SuspectColumn, ...]":
-    """Features that alone separate the labels of a sample of the rows."""
+def _note_suspicions(data: Data, roles: Roles, block: "BlockSize") -> None:
+    """Say which features alone separate the labels of a sample of the rows, and by which the rows belong together."""
     import numpy as np
 
+    from mbct.data.blocks import blocks_of_time
     from mbct.data.checks import MOST_ROWS, find_leaks
     from mbct.data.columns import read_columns
+    from mbct.data.dependence import find_dependence
+    from mbct.training.folds import BlockColumns
 
-    columns = read_columns(data.sample(MOST_ROWS, [*(roles.features or ()), roles.score, roles.label]))
+    columns = read_columns(data.sample(MOST_ROWS, roles.columns))
     label, score = (np.asarray(columns.numpy(name), dtype=np.float64) for name in (roles.label, roles.score))
     if not (np.isin(label, (0.0, 1.0)).all() and np.isfinite(score).all()):
-        return ()  # the command itself says what is wrong with them
-    return find_leaks(columns.without(roles.score, roles.label), label, y_prob=score)
+        return  # the command itself says what is wrong with them
+    features = columns.only(roles.features or ())
+    for leak in find_leaks(features, label, y_prob=score):
+        note(f"suspected leak: {leak}; leave it out with --exclude {leak.column}")
+        warnings.filterwarnings("ignore", "suspected leak", MBCTWarning)  # which would say it again
+    if roles.group is not None:
+        return
+    checked = BlockColumns(roles.time, block=block)
+    days = None if roles.time is None else blocks_of_time(columns.column(roles.time), checked.block)
+    number = None if days is None else np.unique(days, return_inverse=True)[1]
+    if (found := find_dependence(features, label, score, number)) is not None:
+        note(found.on_command_line())
+        warnings.filterwarnings("ignore", "rows with one value", MBCTWarning)
 
 
 def load_calibrator(path: str, *, many_classes: bool = False) -> "Calibrator":

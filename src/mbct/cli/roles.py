@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from mbct.data.engines.duckdb_files import quoted
 from mbct.errors import DataError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _NO_SEGMENTS = frozenset(
 """Types whose values a model cannot distinguish."""
 NO_TIME = "none"
 _FEWEST_DAYS = 10  # A column of dates with fewer days is not taken for the time unless it is named
-_UNREAD = "written as 2024-01-31 in every row it could be the --time, by which days are held out whole"
+_IN_ORDER = 0.9  # Correlation with the number of the row from which on dates follow the rows
 _FIRST_ROWS = 1_000  # Rows in which texts are tried as dates
 
 
@@ -120,10 +121,9 @@ def assign(
     likely = [name for name in others if name not in exclude] if time is None or every_column else []
     dates = _dates(data, likely)
     if time is None and not asked_for_none:
-        n_days = _days(data, list(dates))
-        time = next((name for name in dates if n_days[name] >= _FEWEST_DAYS), None)
+        time, unused = _guess_time(data, list(dates))
         guessed += ["time"] if time is not None else []
-        dates |= {name: f"{dates[name]}; {_UNREAD}" for name, days in n_days.items() if days == 0}
+        dates |= {name: f"{dates[name]}; {reason}" for name, reason in unused.items()}
     roles = Roles(label, score, None, weight, time, group, (), tuple(guessed), tuple(scores))
     if features is None:
         return roles
@@ -147,10 +147,56 @@ def score_columns(data: "Data", given: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _days(data: "Data", names: Sequence[str]) -> dict[str, int]:
-    """Number of days of each column; 0 where a row has none."""
-    day = "TRY_CAST({} AS DATE)"
-    return data.each(f"CASE WHEN bool_and({day} IS NOT NULL) THEN count(DISTINCT {day}) ELSE 0 END", names)
+def _guess_time(data: "Data", names: Sequence[str]) -> tuple[str | None, dict[str, str]]:
+    """Of columns of dates that which is likeliest to be when rows happened, and why each of the others is not it."""
+    read = {name: _read_days(data, name) for name in names}
+    complete = [name for name in names if read[name].missing == read[name].unread == 0]
+    likely = [name for name in complete if read[name].days >= _FEWEST_DAYS]
+    time = likely[0] if len(likely) == 1 else _likeliest_time(data, likely) if likely else None
+    reasons = {name: read[name].why_not() for name in names if name not in likely}
+    return time, reasons | {
+        name: f"{time} is the time, --time {name} takes this one instead" for name in likely if name != time
+    }
+
+
+@dataclass(frozen=True)
+class _Days:
+    """Of a column of dates: how many days it has, and in how many rows it is missing or no date."""
+
+    days: int
+    missing: int
+    unread: int
+
+    def why_not(self) -> str:
+        """Why it is not taken for the time, unless it is named."""
+        if self.unread:
+            return "written as 2024-01-31 in every row it could be the --time, by which days are held out whole"
+        if self.missing:
+            rows = f"{self.missing:,} row{'s' if self.missing > 1 else ''}"
+            return f"missing in {rows}: known in every row it could be the --time, by which days are held out whole"
+        return f"a column of fewer than {_FEWEST_DAYS} days is taken for the --time only if it is named"
+
+
+def _read_days(data: "Data", name: str) -> _Days:
+    column, day = quoted(name), data.day(name)
+    counted = f"count(DISTINCT {day}), count(*) - count({column}), count({column}) - count({day})"
+    return _Days(*data.relation.aggregate(counted).fetchall()[0])
+
+
+def _likeliest_time(data: "Data", names: Sequence[str]) -> str:
+    """By name; else that which rises or falls from row to row; else that whose days have the fewest gaps."""
+    from mbct.data.checks import TIME_NAMES
+
+    if named := [name for name in names if name.lower() in TIME_NAMES]:
+        return named[0]
+
+    def in_order_and_dense(name: str) -> tuple[bool, float]:
+        numbered = data.relation.project(f"{data.day(name)} AS day, row_number() OVER () AS row")
+        wanted = "corr(epoch(day), row), count(DISTINCT day) / (max(day) - min(day) + 1)"
+        order, dense = numbered.aggregate(wanted).fetchall()[0]
+        return abs(order or 0.0) >= _IN_ORDER, dense
+
+    return max(names, key=in_order_and_dense)
 
 
 def _guess_label(data: "Data", taken: set[str]) -> str:
@@ -167,8 +213,11 @@ def _guess_label(data: "Data", taken: set[str]) -> str:
 
 def as_binary(data: "Data", label: str, positive: str | None) -> "Data":
     """The rows with a label of 0 and 1: 1 where it is ``positive``, which a label of two texts must name."""
-    if positive is None and data.types[label].id != "varchar":
-        return data
+    kind = data.types[label].id
+    if positive is None and kind != "varchar":
+        outside = "bool_or({} NOT BETWEEN 0 AND 1 AND NOT isnan({}::DOUBLE))"
+        if kind not in _INTEGERS | _FRACTIONS or not data.each(outside, [label])[label]:
+            return data
     values = data.values(label, 20)
     if positive is None:
         if {value.lower() for value in values} <= {"true", "false"}:

@@ -100,9 +100,16 @@ class Data:
     def period(self, name: str) -> tuple[str, str]:
         """The first and the last day, or number, of a column of times."""
         number = self.types[name].id not in ("varchar", "date") and not self.types[name].id.startswith("timestamp")
-        column = quoted(name) if number else f"CAST({quoted(name)} AS DATE)"
+        column = quoted(name) if number else self.day(name)
         first, last = self.relation.aggregate(f"min({column})::VARCHAR, max({column})::VARCHAR").fetchall()[0]
         return first, last
+
+    def day(self, name: str) -> str:
+        """SQL of the day of a column of dates or timestamps, which is NULL where it cannot be read."""
+        column = quoted(name)
+        if self.types[name].id == "varchar":
+            column = f"regexp_replace({column}, '^\\s*(\\d{{4}})[/.](\\d{{1,2}})[/.]', '\\1-\\2-')"
+        return f"TRY_CAST({column} AS DATE)"
 
     def values(self, name: str, most: int) -> list[str]:
         """The values of a column as texts, sorted, at most so many of them; missing ones are no value."""

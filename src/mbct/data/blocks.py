@@ -1,6 +1,7 @@
 """From times and groups to numbered blocks: which rows belong together, in the order of time where there is one."""
 
 import datetime
+import re
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -120,15 +121,37 @@ def _datetime(value: Any) -> np.datetime64:
     if value is None or value != value or value == "":
         return np.datetime64("NaT", "us")
     if isinstance(value, str):
-        try:
-            value = datetime.datetime.fromisoformat(value.strip())
-        except ValueError as error:
+        read = parse_time(value)
+        if read is None:
             raise DataError(
                 f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
-            ) from error
+            )
+        value = read
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     return np.datetime64(value, "us")
+
+
+_YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ]\s*(\d{1,2})(:.*)?)?")
+
+
+def parse_time(text: str) -> datetime.datetime | None:
+    """A date or timestamp written in the order of ISO 8601, such as 2024-01-31 or 2024/1/31 9:30; None for others.
+
+    What begins with a day or a month, such as 01/02/2024, may be either.
+
+    >>> str(parse_time("2024/1/31 9:30")), parse_time("31.01.2024")
+    ('2024-01-31 09:30:00', None)
+    """
+    text = text.strip()
+    found = _YEAR_FIRST.fullmatch(text)
+    if found is not None:
+        year, _, month, day, hour, rest = found.groups()
+        text = f"{year}-{month:0>2}-{day:0>2}" + ("" if hour is None else f"T{hour:0>2}{rest or ''}")
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _refuse_missing(missing: npt.NDArray[np.bool_]) -> None:

@@ -1,7 +1,6 @@
 """Columns that are no features: identifiers, dates, and columns that give the label away.
 
 Pure functions of columns, for whatever fits, ranks, compares or reports. Each result names a column and says why.
-:func:`find_dependence` asks whether rows belong together: by a date, or a column whose values share their residuals.
 """
 
 import datetime
@@ -14,9 +13,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
+from mbct.data.blocks import parse_time
 from mbct.data.columns import Columns, as_floats, factorize, is_number
 from mbct.stats.ranking import auc_of_rows
-from mbct.stats.testing import block_correlation
 from mbct.validation import FloatArray
 
 _EARLIER_RUN = frozenset({"calibrated", "calibrated_lower", "calibrated_upper"})
@@ -24,8 +23,11 @@ _EARLIER_RUN = frozenset({"calibrated", "calibrated_lower", "calibrated_upper"})
 _FEWEST_ROWS = 50  # In fewer rows distinct values say nothing
 _IDENTIFIER_SHARE = {"text": 0.9, "integer": 0.99}
 """Share of distinct values from which on a column tells rows apart, not segments; integers may be measurements."""
-_DATE_TEXT = re.compile(r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}.*)?\s*")
-_DATES_READ = 1_000  # Distinct texts that are tried as dates
+_YEAR_FIRST = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d.*")
+_YEAR_LAST = re.compile(r"\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ]\d{1,2}:\d{2}.*)?\s*")
+TIME_NAMES = frozenset({"date", "datetime", "day", "time", "timestamp", "ts"})
+"""Names of a column of dates that is likelier than others to be when the row happened."""
+_DATES_READ = 1_000  # Rows, then distinct texts, that are tried as dates
 _LEAK_AUC = 0.95
 _LEAP_AUC, _LEAP = 0.9, 0.25
 """An AUC above 0.9 is a leap where 1 − AUC is less than a quarter of the base's: more than a column usually adds."""
@@ -35,12 +37,6 @@ _PURE_ACCURACY = 0.99
 _FEWEST_OF_CLASS = 20  # Held-out positives and negatives below which no leak is claimed
 MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
 _MOST_GROUPS = 64  # Groups into which a number with more distinct values is cut
-_FEWEST_GROUPS = 50
-_LARGEST_GROUPS = 0.02
-"""A group that holds a larger share of the rows is a category that comes back, not a person or a shop."""
-_EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
-_SHARED = 0.02  # Intra-class correlation from which it matters
-_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,13 @@ class SuspectColumn:
 
     def __str__(self) -> str:
         return f"{self.column} ({self.reason})"
+
+
+@dataclass(frozen=True)
+class DateColumn(SuspectColumn):
+    """A column of dates or timestamps; ``readable`` if it can be the time as it is."""
+
+    readable: bool = True
 
 
 def find_earlier_runs(names: Iterable[str]) -> tuple[SuspectColumn, ...]:
@@ -84,16 +87,14 @@ def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool) -> str | N
     return f"{n_distinct:,} distinct values in {n_rows:,} rows: looks like an identifier"
 
 
-def find_dates(columns: Columns) -> tuple[SuspectColumn, ...]:
+def find_dates(columns: Columns) -> tuple[DateColumn, ...]:
     """Columns of dates or timestamps, typed or as text: a date seen in training never comes back.
 
     >>> columns = Columns({"day": np.array(["2024-01-31", "2024-02-01"]), "version": np.array(["1.2.3", "1.2.4"])}, 2)
     >>> [str(found) for found in find_dates(columns)]
     ['day (dates, for example 2024-01-31: name a period instead, such as the hour or the weekday)']
     """
-    examples = {name: _date_example(columns.column(name)) for name in columns.names}
-    reason = "dates, for example {}: name a period instead, such as the hour or the weekday"
-    return tuple(SuspectColumn(name, reason.format(found)) for name, found in examples.items() if found is not None)
+    return tuple(found for name in columns.names if (found := _dates_of(name, columns.column(name))) is not None)
 
 
 def find_leaks(
@@ -155,21 +156,27 @@ def _is_boolean(column: Any) -> bool:
     return bool(column.dtype == nw.Boolean if isinstance(column, nw.Series) else column.dtype.kind == "b")
 
 
-def _date_example(column: Any) -> str | None:
-    """One of the dates of a column; None where it holds anything else."""
+def _dates_of(name: str, column: Any) -> DateColumn | None:
+    """A column as one of dates; None where it holds anything else."""
     if is_number(column) or _is_boolean(column):
         return None
-    dtype = column.dtype
-    temporal = isinstance(dtype, nw.Date | nw.Datetime) if isinstance(column, nw.Series) else dtype.kind == "M"
-    present = [value for value in factorize(column)[0] if value is not None and value == value][:_DATES_READ]
-    if not present or not (temporal or all(map(_is_date, present))):
+    for some in (column[:_DATES_READ], column):  # Most texts are none, which the first rows show.
+        present = [value for value in factorize(some)[0] if value is not None and value == value][:_DATES_READ]
+        if not all(map(_is_date, present)):
+            return None
+    if not present:
         return None
-    return str(min(map(str, present)))
+    readable = all(parse_time(value) is not None for value in present if isinstance(value, str))
+    example = min(map(str, present))
+    return DateColumn(
+        name, f"dates, for example {example}: name a period instead, such as the hour or the weekday", readable
+    )
 
 
 def _is_date(value: Any) -> bool:
+    """Whether a value is a date: readable as time, or with its year at the end, which leaves open what comes first."""
     if isinstance(value, str):
-        return _DATE_TEXT.fullmatch(value) is not None
+        return bool(_YEAR_LAST.fullmatch(value) or (_YEAR_FIRST.fullmatch(value) and parse_time(value) is not None))
     return isinstance(value, datetime.date | np.datetime64)
 
 
@@ -203,38 +210,3 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
     most = positive[all_one].sum() > _PURE_SHARE * positive.sum()
     most &= negative[all_zero].sum() > _PURE_SHARE * negative.sum()
     return bool(most and right > _PURE_ACCURACY * (right + wrong))
-
-
-def find_dependence(columns: Columns, y_true: FloatArray, y_prob: FloatArray) -> str | None:
-    """The argument to add where rows seem to belong together, with the reason; None without such a sign."""
-    dates = find_dates(columns)
-    if dates:
-        name = dates[0].column
-        return f"rows have a date ({name!r}) and may share what happened that day: pass time={name!r}"
-    rows = np.sort(np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS])
-    some = columns.take(rows)
-    for name in columns.names:
-        column = some.column(name)
-        if is_number(column) and not _is_whole(column):
-            continue
-        values, position = factorize(column)
-        if not _look_like_groups(np.bincount(position, minlength=len(values))):
-            continue
-        found = block_correlation(y_true[rows], y_prob[rows], position)
-        if found.value >= _SHARED and found.p_value <= _LEVEL:
-            return (
-                f"rows with one value of {name!r} share their residuals (intra-class correlation {found.value:.2f}): "
-                f"pass groups={name!r} if its values are persons, shops or other units that will not all come back"
-            )
-    return None
-
-
-def _is_whole(column: Any) -> bool:
-    return bool(column.dtype.is_integer() if isinstance(column, nw.Series) else column.dtype.kind in "iu")
-
-
-def _look_like_groups(size: np.ndarray) -> bool:
-    """Many groups of several rows each, none of them large."""
-    share = size / size.sum()
-    even = 1.0 / np.sum(share**2) >= _EVEN * len(size)
-    return bool(size.sum() >= 2 * len(size) >= 2 * _FEWEST_GROUPS and share.max() <= _LARGEST_GROUPS and even)

@@ -20,6 +20,7 @@ from mbct.training.folds import BlockColumns
 from mbct.validation import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 _SPELLINGS_READ = 10  # Distinct texts of a label that are looked at; there are six ways to spell a boolean
+_CLASSES_READ = 1_000  # Distinct labels that are looked at, of which two are right
 _RESERVED = "__mbct_"
 _MEANS_SEVERAL = re.compile(r"\*|\^.*\$", re.DOTALL)
 P, Y, W = "__mbct_p", "__mbct_y", "__mbct_w"
@@ -129,7 +130,7 @@ def distinct_labels(source: LazySource, label: str, weight: str | None) -> list[
         if least is None or 0.0 <= least <= most <= 1.0:
             return [0, 1]  # Fractions are no classes: the rows are checked for them later.
     kept = frame.select(_comparable(label, dtype).alias(label))
-    found = source.engine.collect(kept.filter(~nw.col(label).is_null()).unique().head(_SPELLINGS_READ))
+    found = source.engine.collect(kept.filter(~nw.col(label).is_null()).unique().head(_CLASSES_READ))
     return list(found[label].to_list())
 
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from mbct.calibrators.base import Calibrator
 from mbct.calibrators.inputs import TrainingData, suspicions, training_data, warn
+from mbct.calibrators.preparation import dependence
 from mbct.calibrators.registry import available, make
 from mbct.data.checks import leaps
 from mbct.data.columns import Columns
@@ -101,8 +102,9 @@ def compare(
         kept = [column for column in data.columns.names if column in seen.columns]
         fits[name] = _fit(calibrator, replace(seen, columns=seen.columns.only(kept)))
     others = data.columns.without(data.score)
-    said = [*describe_columns(others, own, blocks), *out_of_order(cv, splits, rows), *suspicions(data, others.names)]
-    warn(said, stacklevel=2)
+    advice = dependence(data)
+    lines = [*describe_columns(others, own, blocks), *out_of_order(cv, splits, rows), *suspicions(data, others.names)]
+    warn([*lines, *([] if advice is None else [advice])], stacklevel=2)
     found = compare_held_out(fits, rows, data.y_true, splits)
     base_auc = found[BASE].auc
     suspect = [f"{s.name} (AUC {base_auc:.3f} → {s.auc:.3f})" for s in found.methods if leaps(s.auc, base_auc)]
