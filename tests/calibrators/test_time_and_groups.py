@@ -182,7 +182,7 @@ def test_the_paper_stops_by_held_out_blocks_on_request():
         ({}, {"groups": np.arange(7)}, DataError, "groups has 7 rows where 6,000 were expected"),
         ({"gap": 1}, {}, ParameterError, "gap and half_life are measured in blocks of time"),
         ({"time": "ts", "block": "year"}, {}, ParameterError, "block='year' must be"),
-        ({}, {"groups": 3}, DataError, "groups=3 is neither a column nor a value for each row: pass the name"),
+        ({}, {"groups": 3}, DataError, "groups=3 is no column: pass its name"),
         ({"features": ["ts", "hour"], "time": "ts"}, {}, DataError, "'ts' cannot be both a feature and time='ts'"),
         ({"features": ["hour", "y"]}, {}, DataError, "'y' cannot be both a feature and y='y'"),
         ({"time": "one"}, {}, DataError, "all 6,000 rows belong to one block of time"),

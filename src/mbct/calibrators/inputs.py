@@ -122,10 +122,8 @@ def _out_of_trials(
 ) -> tuple[Columns, FloatArray, FloatArray]:
     """Columns without the trials, the fraction of positives, and the weight of each row times its trials."""
     if isinstance(trials, str):
-        given, columns = (
-            as_weights(columns.numpy(trials), columns.n_rows, f"trials column {trials!r}"),
-            columns.without(trials),
-        )
+        given = as_weights(columns.numpy(trials), columns.n_rows, f"trials column {trials!r}")
+        columns = columns.without(trials)
     else:
         given = as_weights(trials, columns.n_rows, "trials")
     if labels.dtype.kind not in "iufb":
@@ -216,10 +214,7 @@ def take_blocks(columns: Columns, blocks: BlockColumns | None) -> tuple[Columns,
     names = [name for name in given.values() if isinstance(name, str)]
     for role, value in given.items():
         if value is not None and not isinstance(value, str) and np.ndim(value) != 1:
-            raise DataError(
-                f"{role}={value!r} is neither a column nor a value for each row: pass the name of a column of X "
-                "('x3' for column 3 of an array) or an array"
-            )
+            raise DataError(f"{role}={value!r} is no column: pass its name ('x3' for column 3 of an array) or an array")
     same_length(columns.n_rows, **{k: v for k, v in given.items() if v is not None and not isinstance(v, str)})
     time, groups = (columns.column(v) if isinstance(v, str) else v for v in given.values())
     return columns.without(*names), number_blocks(time, groups, blocks.block)

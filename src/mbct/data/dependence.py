@@ -132,7 +132,7 @@ def _groups_of(name: str, column: Any) -> _Groups | None:
     named = not _UNITS.isdisjoint(word.lower() for word in _WORD.findall(name))
     fewest = _FEWEST_UNITS if named else _FEWEST_NUMBERS if whole else _FEWEST_TEXTS
     size = np.bincount(number)
-    largest = max(_LARGEST_GROUP, 2.0 / max(np.count_nonzero(size), 1)) * len(rows)
+    largest = max(_LARGEST_GROUP * len(rows), 2.0 * len(rows) / max(len(size), 1))
     if named:  # What a few of them share with none of the others says nothing of the many.
         kept = size[number] <= largest
         rows, number, size = rows[kept], number[kept], np.where(size <= largest, size, 0)
