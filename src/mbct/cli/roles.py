@@ -208,7 +208,7 @@ def _guess_label(data: "Data", taken: set[str]) -> str:
     # Texts of two values are a label too: which of them is the positive one is asked for afterwards.
     texts = [name for name in likely if types[name].id == "varchar"]
     found += [name for name, n_values in data.each("count(DISTINCT {})", texts).items() if n_values == 2]
-    return _only(data, found, "label", "a column of 0 and 1")
+    return _only(data, found, "label", "a column of 0 and 1, or of two values with --positive VALUE")
 
 
 def as_binary(data: "Data", label: str, positive: str | None) -> "Data":
