@@ -6,12 +6,14 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator, load_model
-from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
+from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows, split_for_certificate
+from mbct.calibrators.inputs import training_data
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
 from mbct.errors import DataError, ParameterError
 from mbct.model.certificate import Certificate
 from mbct.model.provenance import RowFingerprint
+from mbct.training.folds import BlockColumns
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,20 @@ def test_whole_blocks_are_kept_and_of_time_the_last():
     assert model.fingerprint_.label == data.y[:4_500].sum()
     model.fit(data.frame, "y", groups=day % 7)
     assert model.certificate_.blocks == 2
+
+
+def test_no_group_is_both_fitted_on_and_certified_with():
+    data = biased_clicks(0, 6_000)
+    day, shop = np.arange(6_000) // 100, np.random.default_rng(0).integers(0, 40, 6_000)
+    columns = BlockColumns(day, shop)
+    rows = training_data(data.frame.assign(shop=shop), "y", None, None, "p", blocks=columns)
+    train, certify = split_for_certificate(rows, 0.25, 1.0, 0)
+    assert len(certify.y_true) == pytest.approx(6_000 / 16, rel=0.25)
+    assert train.block[:, 0].max() == 44
+    assert set(certify.block[:, 0]) == set(range(45, 60))
+    assert not set(train.block[:, 1]) & set(certify.block[:, 1])
+    model = MBCTCalibrator("p", preset="fast", max_trees=2, certify=0.25).fit(data.frame, "y", time=day, groups=shop)
+    assert (model.certificate_.rows, model.certificate_.blocks) == (len(certify.y_true), 15)
 
 
 @pytest.mark.parametrize(

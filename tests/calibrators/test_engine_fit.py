@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -126,3 +127,18 @@ def test_cells_must_fit_their_bins_and_hold_both_classes(rows: pl.DataFrame) -> 
         MBCTCalibrator(positive=0).fit_cells(cells, bins)
     with pytest.raises(DataError, match="both classes"):
         MBCTCalibrator().fit_cells(cells.select(cells.sums.label == 0), bins)
+
+
+def test_blocks_that_cells_do_not_have_are_refused(rows: pl.DataFrame) -> None:
+    bins = engines.fit_bins(rows, score_column="p", label="y")
+    cells = engines.aggregate(rows, bins, label="y")
+    by_day = replace(cells, block=(np.arange(len(cells)) % 7).astype(np.int32))
+    assert MBCTCalibrator(time="date", **FAST).fit_cells(by_day, bins).model_
+    for parameters, given, message in (
+        ({"time": "date"}, cells, "time='date' asks for whole blocks of time, and these cells have none"),
+        ({"groups": "zz"}, by_day, "groups='zz' cannot be read from cells"),
+        ({"time": "date", "block": "week"}, by_day, "block='week', but the blocks of these cells are days"),
+        ({}, replace(by_day, block=np.zeros(len(cells), np.int32)), "the cells are those of one day"),
+    ):
+        with pytest.raises(DataError, match=message):
+            MBCTCalibrator(**parameters).fit_cells(given, bins)

@@ -51,6 +51,62 @@ def test_a_calibrated_base_with_shocks_by_day_is_left_unchanged(seed):
     assert np.array_equal(fitted.calibrate(frame), frame["p"])
 
 
+SHOP_FEATURES = ["hour", "weekday", "segment", "size"]
+
+
+def with_shops(frame, seed, n_shops=60):
+    """Shops that last: each has rows on most days."""
+    rng = np.random.default_rng(seed)
+    shop = rng.integers(0, n_shops, len(frame))
+    return frame.assign(shop=shop, size=rng.random(n_shops)[shop])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_that_last_do_not_lift_the_guard_against_shocks_by_day(seed):
+    frame = with_shops(days(seed, n_days=60)[0], seed)
+    fitted = MBCTCalibrator("p", features=SHOP_FEATURES, time="ts", groups="shop").fit(frame, "y")
+    assert np.array_equal(fitted.calibrate(frame), frame["p"])
+
+
+def test_shocks_by_shop_are_guarded_against_beside_those_by_day():
+    frame = with_shops(days(0, n_days=60)[0], 0, n_shops=30)
+    rng = np.random.default_rng(1)
+    odds = frame["p"] / (1 - frame["p"]) * np.exp(rng.normal(0.0, 0.6, 30)[frame["shop"]])
+    frame["y"] = (rng.random(len(frame)) < odds / (1 + odds)).astype(int)
+    by_day, both = (
+        MBCTCalibrator("p", features=SHOP_FEATURES, time="ts", **more).fit(frame, "y")
+        for more in ({}, {"groups": "shop"})
+    )
+    assert not np.array_equal(by_day.calibrate(frame), frame["p"])
+    assert np.array_equal(both.calibrate(frame), frame["p"])
+
+
+def test_a_planted_bias_is_found_with_time_and_groups():
+    frame = with_shops(days(5, n_days=60, n_rows=300, bias=1.0)[0], 5)
+    by_day, both = (
+        MBCTCalibrator("p", features=["hour", "segment"], time="ts", **more).fit(frame, "y")
+        for more in ({}, {"groups": "shop"})
+    )
+    moved = np.log(both.calibrate(frame) / (1 - both.calibrate(frame))) - np.log(frame["p"] / (1 - frame["p"]))
+    by_segment = moved.groupby(frame["segment"]).mean()
+    assert by_segment["a"] - by_segment[["b", "c", "d"]].mean() == pytest.approx(1.0, abs=0.35)
+    # A fifth of the rows is held out; the mean gain is over these alone.
+    assert both.held_out_gain_ == pytest.approx(by_day.held_out_gain_, rel=0.5)
+    assert both.held_out_gain_error_ > by_day.held_out_gain_error_
+    assert len(both.held_out_gain_by_fold_) == 5
+
+
+def test_groups_within_a_stretch_of_time_are_held_out_as_with_time_alone():
+    frame, day = days(5, bias=1.0)
+    frame["visit"] = day // 2
+    features = ["hour", "segment"]
+    by_day, both = (
+        MBCTCalibrator("p", features=features, time="ts", max_trees=30, **more).fit(frame, "y")
+        for more in ({}, {"groups": "visit"})
+    )
+    assert both.held_out_gain_by_fold_ == pytest.approx(by_day.held_out_gain_by_fold_, rel=0.2)
+
+
 def test_a_planted_bias_is_found_under_shocks():
     frame, _ = days(5, bias=1.0)
     fitted = MBCTCalibrator("p", features=["hour", "segment"], time="ts").fit(frame, "y")
@@ -170,6 +226,8 @@ def test_the_paper_stops_by_held_out_blocks_on_request():
         "p", preset="paper", features=["hour", "segment"], min_bin_size=60, time="ts", validate="blocks"
     ).fit(frame, "y")
     assert len(stopped.model_.trees) < len(printed.model_.trees)
+    both = MBCTCalibrator(**{**stopped.get_params(), "groups": "shop"}).fit(with_shops(frame, 12), "y")
+    assert len(both.model_.trees) < len(printed.model_.trees)
     with pytest.raises(DataError, match="validate='blocks' needs blocks"):
         MBCTCalibrator("p", preset="paper", validate="blocks").fit(frame.drop(columns="ts"), "y")
 
@@ -186,6 +244,14 @@ def test_the_paper_stops_by_held_out_blocks_on_request():
         ({"features": ["ts", "hour"], "time": "ts"}, {}, DataError, "'ts' cannot be both a feature and time='ts'"),
         ({"features": ["hour", "y"]}, {}, DataError, "'y' cannot be both a feature and y='y'"),
         ({"time": "one"}, {}, DataError, "all 6,000 rows belong to one block of time"),
+        (
+            {"time": "ts", "gap": 30},
+            {},
+            ParameterError,
+            "gap=30 leaves a fold of the 40 blocks .*: take gap=15 or less",
+        ),
+        ({"time": "ts", "n_folds": 50}, {}, DataError, "n_folds=50 is more than the 40 blocks of rows"),
+        ({"n_folds": 300}, {}, ParameterError, "n_folds=300 must be at least 2, .* and at most 100"),
     ],
 )
 def test_bad_use_gets_one_clear_message(parameters, given, error, message):

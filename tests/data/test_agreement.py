@@ -89,13 +89,23 @@ def test_every_source_gives_the_same_model_bytes_and_scores(awkward_file: Path, 
     np.testing.assert_allclose(_column(score(source, fitted), "calibrated"), probabilities, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("blocks", [{"time": "day"}, {"time": "when", "block": 12}, {"groups": "who"}])
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        {"time": "day"},
+        {"time": "when", "block": 12},
+        {"groups": "who"},
+        {"time": "when", "block": 12, "groups": "shop"},
+    ],
+)
 def test_every_engine_trains_by_the_same_blocks(
     tmp_path: Path, awkward_file: Path, opened_lazily: Open, blocks
 ) -> None:
     hours = pl.int_range(pl.len()) % 480
     rows = pl.read_parquet(awkward_file).with_columns(
-        who=hours.cast(pl.String), when=pl.datetime(2024, 1, 1) + pl.duration(minutes=50 * hours)
+        who=hours.cast(pl.String),
+        shop=pl.when(pl.int_range(pl.len()) % 9 == 0).then(pl.int_range(pl.len()) % 37).otherwise(-hours // 20),
+        when=pl.datetime(2024, 1, 1) + pl.duration(minutes=50 * hours),
     )
     rows.write_parquet(tmp_path / "rows.parquet")
     calibrator = MBCTCalibrator("p", features=["site", "x", "flag"], max_trees=20, **blocks)

@@ -186,6 +186,26 @@ def test_days_that_are_held_out_whole_cannot_be_remembered():
         assert f"whole blocks of {by_block.blocks} held out" in str(by_block)
 
 
+def test_with_time_and_groups_neither_is_on_both_sides():
+    frame, y = shaken_days()
+    shop = np.random.default_rng(1).integers(0, 40, len(y))
+    calibrators = {"by day": SegmentCalibrator(field="day", min_rows=10), "by shop": SegmentCalibrator(field="shop")}
+    columns = frame.assign(shop=shop)
+    found = compare(columns, y, score_column="p", methods=calibrators, time="date", groups=shop)
+    # Neither a day nor a shop is known again, so both leave the base as it is but for a common factor.
+    assert found.best.name == "identity"
+    assert found.blocks == "time and groups"
+    assert "whole blocks of time held out, no group on both sides" in str(found)
+    assert found.n_rows == pytest.approx(len(y) / 5, rel=0.1)
+    alone = compare(
+        columns, y, score_column="p", methods={"moved": FixedMap(0.7)}, time="date", groups=np.arange(len(y))
+    )
+    by_time = compare(columns, y, score_column="p", methods={"moved": FixedMap(0.7)}, time="date")
+    assert alone["moved"].log_loss_standard_error == by_time["moved"].log_loss_standard_error
+    split = compare(columns, y, score_column="p", methods=["platt"], time="date", groups=shop, cv=GroupKFold(3))
+    assert split.n_rows == len(y)
+
+
 def test_standard_errors_of_blocks_are_those_of_repeated_samples():
     differences, by_block, by_row = [], [], []
     for seed in range(30):

@@ -72,6 +72,16 @@ def test_whole_days_are_held_out_and_order_does_not_matter():
         compare_classes(frame, label, time="day", **{**options, "cv": 40})
 
 
+def test_with_time_and_groups_only_held_out_rows_are_scored():
+    frame, label = rows(2.5)
+    shop = np.random.default_rng(2).integers(0, 30, len(label))
+    options = {"score_column": SCORES, "methods": ["matrix-scaling"], "cv": 3, "time": "day"}
+    by_day, both = (compare_classes(frame, label, **options, **more) for more in ({}, {"groups": shop}))
+    assert both.best == by_day.best == "matrix-scaling"
+    errors = [dict(found.table.columns)["standard_error"][0] for found in (by_day, both)]
+    assert errors[1] > 1.3 * errors[0]
+
+
 def test_trees_are_named_as_for_two_classes():
     frame, label = rows(2.5, n=120)
     found = compare_classes(frame[SCORES], label, score_column=SCORES, methods=["mbct"], cv=2)

@@ -39,13 +39,13 @@ def _count(cells) -> float:
 def test_a_window_adds_up_its_days(url: str) -> None:
     store = _filled(url)
     assert store.days() == ["2024-05-01", "2024-05-02", "2024-05-03", "2024-05-04"]
-    whole = store.window()
+    whole = store.window(by_day=False)
     parts = [batch_of(10 * day + part) for day in range(4) for part in range(2)]
     expected = parts[0].merge(*parts[1:])
     np.testing.assert_array_equal(whole.cells.codes, expected.codes)
     np.testing.assert_allclose(whole.cells.sums.pred, expected.sums.pred, rtol=1e-12)
     assert whole.bins == BINS
-    two = store.window(days=2, until=datetime.date(2024, 5, 3))
+    two = store.window(days=2, by_day=False, until=datetime.date(2024, 5, 3))
     assert (two.first_day, two.last_day) == ("2024-05-02", "2024-05-03")
     assert _count(two.cells) == 160
 
@@ -329,4 +329,6 @@ def test_a_window_can_keep_days_apart(url: str) -> None:
     assert len(window.day) == len(window.cells)
     assert window.cells.sums.count[window.day == expected[0]].sum() == pytest.approx(40.0)
     assert window.cells.sums.count[window.day == expected[1]].sum() == pytest.approx(80.0)
-    assert store.window().day is None
+    assert set(store.window().cells.block) == set(range(len(store.days())))
+    added = store.window(by_day=False)
+    assert added.day is added.cells.block is None

@@ -50,6 +50,7 @@ def test_refresh_follows_a_bias_that_moves(tmp_path: Path) -> None:
     first = mbct.refresh(store, MBCTCalibrator(**FAST))
     assert first.promoted
     assert "better" in first.reason
+    assert first.reason.endswith("fitted with random folds of rows, as there are fewer than 5 training days")
     assert first.previous is None
     assert first.metrics["candidate"].log_loss < first.metrics["uncalibrated"].log_loss
     assert abs(first.metrics["candidate"].prediction_ratio - 1.0) < 0.1
@@ -139,7 +140,7 @@ def test_two_refreshes_at_once_do_not_overwrite_each_other(tmp_path: Path) -> No
 
 def test_a_model_can_be_promoted_by_hand(tmp_path: Path) -> None:
     store, bins = _store(tmp_path / "store", [1.0, 1.0])
-    fitted = MBCTCalibrator(**FAST).fit_cells(store.window().cells, bins)
+    fitted = MBCTCalibrator(**FAST).fit_cells(store.window(by_day=False).cells, bins)
     fitted.save(tmp_path / "model.json")
     model = ModelRegistry(store).publish((tmp_path / "model.json").read_bytes(), "first")
     assert ModelRegistry(store).in_service() == model
@@ -202,7 +203,7 @@ def test_a_bad_first_candidate_leaves_predictions_unchanged(tmp_path: Path) -> N
     assert not done.promoted
     assert done.in_service is None
     assert "log loss rises by 0." in done.reason
-    assert done.reason.endswith("no model is in service, so predictions pass unchanged")
+    assert "; no model is in service, so predictions pass unchanged; fitted with random folds" in done.reason
 
 
 @pytest.mark.parametrize("gain", [PairedGain(float("nan"), 0.1), PairedGain(0.1, float("nan"))])

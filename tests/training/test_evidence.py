@@ -12,6 +12,7 @@ from mbct.training.evidence import (
     scale_of,
     significance,
 )
+from mbct.training.folds import BlockOptions, row_blocks
 
 
 def test_evidence_is_the_log_of_the_mean_likelihood_ratio():
@@ -73,7 +74,8 @@ def years(seed, bias, n_years=5, n_rows=2_000, spread=0.2):
 
 def scale_by_years(before, correction, label, year):
     n_years = int(year.max()) + 1
-    return scale_of(before, correction, np.ones(len(year)), label, year, np.ones(n_years), in_order=True)
+    blocks = row_blocks(year, np.ones(len(year)), 5, 0, BlockOptions())
+    return scale_of(before, correction, np.ones(len(year)), label, blocks, np.ones(n_years))
 
 
 def test_a_bias_that_five_years_share_is_significant():

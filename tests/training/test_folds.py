@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode, fit_bins
 from mbct.errors import DataError, ParameterError
+from mbct.training.binned_rows import BinnedRows, split_cells
 from mbct.training.binning import BinningOptions
 from mbct.training.cells import build_cells
 from mbct.training.evidence import held_out_gain, time_distances
-from mbct.training.folds import BinnedRows, BlockOptions, folds_of_blocks, row_blocks, split_cells, training_blocks
+from mbct.training.folds import BlockOptions, folds_of_blocks, row_blocks, training_blocks
 
 
 @given(st.lists(st.floats(0.1, 100.0), min_size=2, max_size=60), st.integers(2, 7), st.integers(0, 5))
@@ -49,6 +50,63 @@ def test_rows_of_a_block_share_its_fold():
     assert not np.any(blocks.trained_on(0) & (blocks.fold[blocks.number] == 0))
 
 
+def lasting_and_short(seed=0, n_days=40, n_rows=30):
+    """Blocks of time and groups: half the rows of 25 groups that last, half of groups that live for three days."""
+    rng = np.random.default_rng(seed)
+    day = np.repeat(np.arange(n_days), n_rows)
+    short = 100 + day // 3
+    return np.column_stack([day, np.where(rng.random(len(day)) < 0.5, rng.integers(0, 25, len(day)), short)])
+
+
+def test_neither_a_block_of_time_nor_a_group_is_on_both_sides():
+    block = lasting_and_short()
+    found = row_blocks(block, np.ones(len(block)), 5, 0, BlockOptions(gap=1))
+    alone = row_blocks(block[:, 0], np.ones(len(block)), 5, 0, BlockOptions(gap=1))
+    assert np.array_equal(found.fold, alone.fold)
+    assert np.array_equal(found.weight, alone.weight)
+    held_out = np.zeros(len(block), dtype=int)
+    for k in range(5):
+        train, test = found.trained_on(k), found.held_out(k)
+        for column in block.T:
+            assert not set(column[train]) & set(column[test])
+        assert not np.any(train & ~alone.trained_on(k))
+        held_out += test
+    assert held_out.max() == 1
+    assert np.array_equal(held_out == 1, found.evaluated)
+    within_one_stretch = [len(set(found.fold[found.number[block[:, 1] == group]])) == 1 for group in block[:, 1]]
+    assert np.all(held_out[within_one_stretch] == 1)
+    lasts = block[:, 1] < 100
+    assert set(block[lasts & (held_out == 1), 1]) == set(range(25))
+    assert np.mean(held_out[lasts]) == pytest.approx(0.2, abs=0.06)
+    assert np.bincount(found.home[lasts & (held_out == 1)], minlength=5).min() > 0
+
+
+def test_homes_do_not_depend_on_the_order_of_rows():
+    block = lasting_and_short(1)
+    order = np.random.default_rng(0).permutation(len(block))
+    found, shuffled = (row_blocks(b, np.ones(len(b)), 5, 3, BlockOptions()) for b in (block, block[order]))
+    assert np.array_equal(found.home[order], shuffled.home)
+    assert not np.array_equal(found.home, row_blocks(block, np.ones(len(block)), 5, 4, BlockOptions()).home)
+
+
+def test_groups_that_leave_nothing_to_train_on_are_refused():
+    block = np.column_stack([np.repeat(np.arange(4), 5), np.zeros(20, dtype=int)])
+    with pytest.raises(DataError, match="1 groups leave a stretch of time no rows of others to train on"):
+        row_blocks(block, np.ones(20), 2, 0, BlockOptions())
+
+
+@pytest.mark.parametrize(("gap", "largest"), [(24, 23), (40, 23)])
+def test_a_gap_that_leaves_nothing_to_train_on_is_refused(gap, largest):
+    def blocks(gap):
+        return row_blocks(np.arange(60), np.ones(60), 5, 0, BlockOptions(gap=gap))
+
+    with pytest.raises(
+        ParameterError, match=f"gap={gap} leaves a fold of the 60 blocks .*: take gap={largest} or less"
+    ):
+        blocks(gap)
+    assert all(np.any(blocks(largest).trained_on(k)) for k in range(5))
+
+
 def test_recent_blocks_count_more_by_their_half_life():
     blocks = row_blocks(np.arange(11), np.ones(11), 2, 0, BlockOptions(half_life=5))
     assert blocks.weight[-1] == 1.0
@@ -61,6 +119,8 @@ def test_recent_blocks_count_more_by_their_half_life():
 def test_more_folds_than_blocks_are_as_many_folds_as_blocks():
     blocks = row_blocks(np.array([0, 0, 1, 2]), np.ones(4), 5, 0, BlockOptions())
     assert sorted(blocks.fold) == [0, 1, 2]
+    with pytest.raises(DataError, match="n_folds=4 is more than the 3 blocks of rows: take n_folds=3 or less"):
+        row_blocks(np.array([0, 0, 1, 2]), np.ones(4), 4, 0, BlockOptions())
 
 
 def test_one_block_is_refused():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mbct.training.folds import BinnedRows
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.grower import grow_tree
 from mbct.training.nodes import TreeOptions
 

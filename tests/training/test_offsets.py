@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbct.training.folds import BinnedRows
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.offsets import Offsets, grouped, offset_trees, strongest
 
 N_CODES = (300, 12)

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.folds import BinnedRows
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.offsets import _fitted_steps, fit_recalibration, significant_recalibration, standardized_scores
 
 N_BINS = 50

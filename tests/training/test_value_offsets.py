@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.folds import BinnedRows
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.offsets import fit_recalibration, fit_value_offsets, posterior_steps, refitted
 
 N_VALUES = 300

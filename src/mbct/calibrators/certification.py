@@ -29,6 +29,7 @@ from mbct.model.provenance import RowFingerprint, data_hash, row_hashes
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.confidence import betting, by_blocks, rate_ends
 from mbct.stats.theorem import label_rate_bound
+from mbct.training.folds import homes_of_groups, time_or_group
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int64]
@@ -81,23 +82,27 @@ class Bounds:
 def split_for_certificate(
     data: TrainingData, share: float, negative_sampling_rate: float, seed: int
 ) -> tuple[TrainingData, TrainingData]:
-    """Rows to fit on, and a ``share`` of them to certify with: whole blocks, of time the last ones."""
+    """Rows to fit on, and a ``share`` of them to certify with: whole blocks, of time the last; no group in both."""
     data = data.counted()
     if np.any(data.weight != 1.0) or negative_sampling_rate != 1.0:
         raise ParameterError("certify counts every row once: leave out sample_weight and negative_sampling_rate")
     n_rows = len(data.y_true)
-    block = np.arange(n_rows) if data.block is None else data.block
+    block = np.arange(n_rows) if data.block is None else time_or_group(data.block)
     size = np.bincount(block)
     order = np.arange(len(size))
     if data.block is None or data.blocks is None or data.blocks.options.kind == "groups":
         order = np.random.default_rng(seed).permutation(len(size))
-    last = np.cumsum(size[order]) > (1.0 - share) * n_rows
-    if last.all() or not last.any():
+    held_out = np.isin(block, order[np.cumsum(size[order]) > (1.0 - share) * n_rows])
+    home = held_out
+    if data.block is not None and data.block.ndim == 2:
+        group = np.unique(data.block[:, 1], return_inverse=True)[1]
+        home = homes_of_groups(group, held_out.astype(np.uint8), data.weight, seed) == 1
+    train, certify = np.flatnonzero(~held_out & ~home), np.flatnonzero(held_out & home)
+    if not len(train) or not len(certify):
         raise DataError(
             f"certify={share:g} leaves {len(size):,} blocks no two parts: take shorter blocks or another share"
         )
-    held_out = np.isin(block, order[last])
-    return data.take(np.flatnonzero(~held_out)), data.take(np.flatnonzero(held_out))
+    return data.take(train), data.take(certify)
 
 
 def bounds(rows: HeldOutRows, division: IntArray, n_bins: int, n_union: int, alpha: float, method: Method) -> Bounds:
@@ -125,8 +130,9 @@ def bounds(rows: HeldOutRows, division: IntArray, n_bins: int, n_union: int, alp
         if method == "blocks":
             if rows.block is None:
                 raise DataError("method='blocks' needs to know which rows belong together: pass time=… or groups=…")
-            around = by_blocks(residual, division, n_bins, rows.block, each)
-            lower, upper = np.minimum(lower, around[0]), np.maximum(upper, around[1])
+            for block in np.atleast_2d(rows.block.T):  # of time and groups both, the wider interval
+                around = by_blocks(residual, division, n_bins, block, each)
+                lower, upper = np.minimum(lower, around[0]), np.maximum(upper, around[1])
     # A rate lies in [0, 1], which bounds the residual too.
     return Bounds(count, label, pred, np.maximum(lower, -mean), np.minimum(upper, 1.0 - mean))
 
@@ -157,7 +163,7 @@ def certify_rows(
         n_union = len(np.unique(each.codes))
         all_of_it = bounds(rows, each.codes, len(each.names), n_union, alpha, method)
         found += _listed(each.column, list(each.names), all_of_it, n_union, alpha)
-    n_blocks = 0 if rows.block is None or method != "blocks" else len(np.unique(rows.block))
+    n_blocks = 0 if rows.block is None or method != "blocks" else len(np.unique(time_or_group(rows.block)))
     return Certificate(
         1.0 - alpha,
         method,

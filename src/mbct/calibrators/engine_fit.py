@@ -186,9 +186,30 @@ def _check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) 
         )
     if calibrator.features is not None and {coded.name_of(n) for n in calibrator.features} != set(bins.names[1:]):
         raise DataError(f"features={calibrator.features!r}, but the cells are coded by {list(bins.names[1:])}")
+    _check_blocks(calibrator, cells)
     total = cells.total
     if total.label <= 0.0 or total.label >= total.count:
         raise DataError("the label is the same in every row: both classes are needed to see a bias")
+
+
+def _check_blocks(calibrator: "MBCTCalibrator", cells: Cells) -> None:
+    """Cells are told apart by day or not at all: what else the parameters ask for cannot be read from them."""
+    if cells.block is None and calibrator.time is not None:
+        raise DataError(
+            f"time={calibrator.time!r} asks for whole blocks of time, and these cells have none: take a window of a "
+            "store by day (by_day=True), or leave time out to train as if rows were independent"
+        )
+    if calibrator.groups is not None:
+        raise DataError(f"groups={calibrator.groups!r} cannot be read from cells: fit on the rows, or leave it out")
+    if cells.block is not None and calibrator.block != "day":
+        raise DataError(
+            f"block={calibrator.block!r}, but the blocks of these cells are days: leave it out, or fit on rows"
+        )
+    if cells.block is not None and len(cells) and np.all(cells.block == cells.block[0]):
+        raise DataError(
+            "the cells are those of one day, and whole days are to be held out: take more days, or add them up "
+            "(by_day=False) to train as if rows were independent"
+        )
 
 
 def collect_features(data: Any, model: CalibrationEnsemble) -> Any:

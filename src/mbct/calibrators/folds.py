@@ -16,7 +16,7 @@ from mbct.jit import kernel
 from mbct.model.encoding import category_key
 from mbct.stats.random_stream import mix
 from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
-from mbct.training.folds import BlockKind, BlockNumbers, folds_of_blocks
+from mbct.training.folds import BlockKind, BlockNumbers, folds_of_blocks, time_or_group
 from mbct.validation import FloatArray, at_least
 
 KeyArray = npt.NDArray[np.uint64]
@@ -78,12 +78,18 @@ def block_folds(
     block: BlockNumbers, weight: FloatArray, n_folds: Any, seed: int, kind: BlockKind
 ) -> npt.NDArray[np.intp]:
     """Fold of each row where whole blocks are held out; a clear error where there are fewer blocks than folds."""
-    at_least(2, cv=n_folds)
-    values, number = np.unique(block, return_inverse=True)
-    if len(values) < n_folds:
-        raise DataError(f"{len(values)} blocks of rows cannot fill {n_folds} folds: take cv={len(values)} or less")
+    refuse_few_blocks(block, n_folds)
+    number = np.unique(block, return_inverse=True)[1]
     total = np.bincount(number, weight).astype(np.float64)
     return folds_of_blocks(total, int(n_folds), seed, kind)[number].astype(np.intp)
+
+
+def refuse_few_blocks(block: BlockNumbers, n_folds: Any) -> None:
+    """Refuse more folds than there are blocks, or fewer than two."""
+    at_least(2, cv=n_folds)
+    n_blocks = len(np.unique(time_or_group(block)))
+    if n_blocks < n_folds:
+        raise DataError(f"{n_blocks} blocks of rows cannot fill {n_folds} folds: take cv={n_blocks} or less")
 
 
 def _content_bits(column: Any) -> KeyArray:

@@ -76,7 +76,8 @@ class MBCTCalibrator(FittedMBCT):
         error that each bin is certified to be within, for which bins are merged.
     time, groups : str or None, default=None
         Column of dates, timestamps or numbers of blocks: rows of one block of time are held out together, folds being
-        contiguous stretches of time; column whose values are held out whole. ``fit`` takes arrays instead.
+        contiguous stretches of time; column whose values are held out whole; with both no group is on both sides of a
+        fold of time. ``fit`` takes arrays instead.
     block : {"day", "week", "hour"} or int, default="day"
         Length of a block of time, or a number of equal stretches.
     gap, half_life : int, default=0; float or None, default=None

@@ -136,7 +136,7 @@ def window(
     """Add up the last days, older ones faded."""
     from mbct.store.cell_file import to_parquet
 
-    found = store.window(days, half_life, until=until)
+    found = store.window(days, half_life, until=until, by_day=False)
     total = found.cells.total
     summary = {
         "first_day": found.first_day,

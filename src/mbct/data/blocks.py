@@ -19,34 +19,34 @@ _MONDAY = 4 * _MICROSECONDS["day"]  # 1 January 1970 was a Thursday, weeks begin
 _MOST_BLOCKS = 10_000
 _STRETCHES = 1_000
 """More than 10,000 distinct integers are no numbers of days: they are cut into so many equal stretches."""
+_MOST_IN_ONE = 0.9
+"""Share of the distinct integers above which one stretch holds too many: an outlier has drawn the others out."""
+_REMEDIES = {
+    "block of time": "take shorter blocks (block='hour' for timestamps), or leave the time out",
+    "group": "take another column, or leave the groups out",
+}
 
 
 def number_blocks(time: Any, groups: Any, block: BlockSize = "day") -> BlockNumbers:
     """Block of each row, numbered from 0 in the order of time, or of the groups' names.
 
-    ``time`` and ``groups`` are columns or arrays. With both, a block is a group, at the time of its middle row: a group
-    is never split, and groups follow one another in time.
+    ``time`` and ``groups`` are columns or arrays. With both there are two columns: the block of time and the group.
     """
-    times = None if time is None else blocks_of_time(time, block)
-    if groups is None:
-        if times is None:
-            raise ParameterError("pass time or groups")
-        return _numbered(times, "time")
+    numbers = [] if time is None else [_numbered(blocks_of_time(time, block), "block of time")]
+    numbers += [] if groups is None else [_numbered(_group_numbers(groups), "group")]
+    if not numbers:
+        raise ParameterError("pass time or groups")
+    return numbers[0] if len(numbers) == 1 else np.column_stack(numbers)
+
+
+def _group_numbers(groups: Any) -> npt.NDArray[np.int64]:
+    """Number of each row's group, in the order of the groups' names."""
     values, position = factorize(groups if isinstance(groups, nw.Series) else np.asarray(groups))
     keys = [category_key(value) for value in values]
     if None in keys:
         missing = int(np.sum(np.array([key is None for key in keys])[position]))
         raise DataError(f"the group is missing in {missing:,} rows: give every row a group, or drop these rows")
-    names, of_value = np.unique(np.array(keys, dtype=object), return_inverse=True)
-    group = of_value[position]
-    if times is None:
-        return _numbered(group, "groups")
-    order = np.lexsort((times, group))
-    starts = np.searchsorted(group[order], np.arange(len(names)))
-    middle = times[order][(starts + np.append(starts[1:], len(group))) // 2]
-    rank = np.empty(len(names), dtype=np.int64)
-    rank[np.lexsort((np.arange(len(names)), middle))] = np.arange(len(names))
-    return _numbered(rank[group], "groups")
+    return np.unique(np.array(keys, dtype=object), return_inverse=True)[1][position]
 
 
 def time_key(name: str, dtype: DType, block: BlockSize) -> nw.Expr:
@@ -60,8 +60,8 @@ def _numbered(blocks: npt.NDArray[Any], kind: str) -> BlockNumbers:
     values, number = np.unique(blocks, return_inverse=True)
     if len(values) < 2:
         raise DataError(
-            f"all {len(blocks):,} rows belong to one block of {kind}: at least two are needed, one to fit on and "
-            "one to evaluate on; take shorter blocks (block='hour'), or leave the argument out"
+            f"all {len(blocks):,} rows belong to one {kind}: at least two are needed, one to fit on and one to "
+            f"evaluate on; {_REMEDIES[kind]}"
         )
     return np.asarray(number, dtype=np.int32)
 
@@ -76,13 +76,27 @@ def blocks_of_time(column: Any, block: BlockSize) -> npt.NDArray[np.int64]:
         return _stretches(ticks, block)
     if not isinstance(block, str):
         return _stretches(values, block)
-    return _stretches(values, _STRETCHES) if len(np.unique(values)) > _MOST_BLOCKS else values
+    if block != "day":
+        raise ParameterError(
+            f"block={block!r} is for dates and timestamps; these times are whole numbers, each a block already: leave "
+            "block out, or pass a number of stretches"
+        )
+    distinct, position = np.unique(values, return_inverse=True)
+    if len(distinct) <= _MOST_BLOCKS:
+        return values
+    found = _stretches(distinct, _STRETCHES)
+    if np.bincount(found).max() > _MOST_IN_ONE * len(distinct):
+        found = _stretches(np.arange(len(distinct)), _STRETCHES)
+    return found[position]
 
 
 def _stretches(ticks: npt.NDArray[np.int64], n_stretches: int) -> npt.NDArray[np.int64]:
-    """Equal stretches between the first and the last."""
+    """Equal stretches between the first and the last; spans whose product would overflow lose their last bits."""
     first, last = int(ticks.min()), int(ticks.max())
-    return np.minimum((ticks - first) * n_stretches // max(last - first, 1), n_stretches - 1)
+    shift = max(0, ((last - first) * n_stretches).bit_length() - 63)
+    # The difference of two integers of 64 bits fits into 64 bits without a sign.
+    since = ((ticks.astype(np.uint64) - np.uint64(first % 2**64)) >> np.uint64(shift)).astype(np.int64)
+    return np.minimum(since * n_stretches // max((last - first) >> shift, 1), n_stretches - 1)
 
 
 def as_times(column: Any) -> npt.NDArray[Any]:
@@ -94,6 +108,7 @@ def as_times(column: Any) -> npt.NDArray[Any]:
         return array.astype(np.int64)
     if array.dtype.kind == "f" and np.all(np.isnan(array) | (array == np.rint(array))):
         _refuse_missing(np.isnan(array))
+        _refuse_missing(~(np.abs(array) < 2.0**63), "no finite number")
         return array.astype(np.int64)
     if array.dtype.kind == "M":
         _refuse_missing(np.isnat(array))
@@ -127,6 +142,10 @@ def _datetime(value: Any) -> np.datetime64:
                 f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
             )
         value = read
+    if not isinstance(value, datetime.date | np.datetime64):
+        raise DataError(
+            f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
+        )
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     return np.datetime64(value, "us")
@@ -154,6 +173,6 @@ def parse_time(text: str) -> datetime.datetime | None:
         return None
 
 
-def _refuse_missing(missing: npt.NDArray[np.bool_]) -> None:
+def _refuse_missing(missing: npt.NDArray[np.bool_], what: str = "missing") -> None:
     if n_missing := int(np.sum(missing)):
-        raise DataError(f"the time is missing in {n_missing:,} rows: give every row a time, or drop these rows")
+        raise DataError(f"the time is {what} in {n_missing:,} rows: give every row a time, or drop these rows")

@@ -63,7 +63,8 @@ def compare(
         ``gap`` and ``half_life`` always count.
     groups : array, str or None, default=None
         Which rows belong together (a person, a shop), or the column that says so: groups are held out whole, and
-        standard errors are those of whole groups. A splitter by groups receives them.
+        standard errors are those of whole groups. A splitter by groups receives them. With ``time`` too, folds and
+        standard errors are those of time, and a group's rows are held out in one fold that is fitted on none of them.
     block : "day", "week", "hour" or int, default="day"
         Length of a block of time, or a number of equal stretches.
     positive : str, number, bool or None, default=None

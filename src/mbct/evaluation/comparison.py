@@ -75,7 +75,7 @@ class Comparison:
     base : str
         Name of the predictions as they came, "identity".
     blocks : str or None
-        What rows belong together by, "time" or "groups"; None where rows stand alone.
+        What rows belong together by, "time", "groups" or "time and groups"; None where rows stand alone.
     whole_blocks : bool
         Whether no split has rows of one block both among those fitted on and among those held out.
     """
@@ -149,7 +149,9 @@ class Comparison:
     def _title(self) -> str:
         within = ""
         if self.blocks is not None and self.whole_blocks:
-            within = f", whole blocks of {self.blocks} held out"
+            both = self.blocks == "time and groups"
+            whole = "time held out, no group on both sides" if both else f"{self.blocks} held out"
+            within = f", whole blocks of {whole}"
         elif self.blocks is not None:
             within = f", blocks of {self.blocks} are partly fitted on, partly held out"
         folds = "1 fold" if self.n_folds == 1 else f"{self.n_folds} folds"

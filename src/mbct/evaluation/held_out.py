@@ -20,7 +20,7 @@ from mbct.evaluation.splits import RowNumbers, Split, SplitRows, blocks_are_whol
 from mbct.progress import track
 from mbct.stats.scores import log_losses
 from mbct.training.evidence import standard_error_of_blocks
-from mbct.training.folds import BlockColumns, BlockNumbers
+from mbct.training.folds import BlockColumns, BlockNumbers, time_or_group
 from mbct.validation import FloatArray
 
 BASE = "identity"
@@ -111,7 +111,7 @@ class _HeldOutRows:
     def of_splits(cls, rows: SplitRows, outcome: FloatArray, splits: list[Split]) -> "_HeldOutRows":
         row = np.concatenate([split.held_out for split in splits])
         number = np.repeat(np.arange(len(splits)), [len(split.held_out) for split in splits])
-        block = np.unique(row if rows.block is None else rows.block[row], return_inverse=True)[1]
+        block = np.unique(row if rows.block is None else time_or_group(rows.block[row]), return_inverse=True)[1]
         return cls(number, block.astype(np.int32), outcome[row], rows.weight[row], rows.in_order)
 
     def losses(self, y_prob: FloatArray) -> FloatArray:

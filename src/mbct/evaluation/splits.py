@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import TimeSeriesSplit, check_cv
 
-from mbct.calibrators.folds import block_folds, cross_validation_folds, row_keys
+from mbct.calibrators.folds import cross_validation_folds, refuse_few_blocks, row_keys
 from mbct.data.columns import Columns
 from mbct.errors import DataError, ParameterError
-from mbct.training.folds import BlockColumns, BlockNumbers
+from mbct.training.folds import BlockColumns, BlockNumbers, row_blocks, time_or_group
 from mbct.validation import FloatArray
 
 RowNumbers = npt.NDArray[np.intp]
@@ -29,13 +29,14 @@ class SplitRows:
 
     @property
     def kind(self) -> str | None:
-        """What rows belong together by, "time" or "groups"; None where they stand alone."""
-        return self.blocks.options.kind if self.blocks.given else None
+        """What rows belong together by, "time", "groups" or "time and groups"; None where they stand alone."""
+        given = (("time", self.blocks.time), ("groups", self.blocks.groups))
+        return " and ".join(name for name, column in given if column is not None) or None
 
     @property
     def in_order(self) -> bool:
         """Whether the blocks follow one another in time."""
-        return self.kind == "time"
+        return self.blocks.time is not None
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,12 @@ def make_splits(rows: SplitRows, cv: Any, seed: int) -> list[Split]:
     """Splits of the rows that count.
 
     ``cv`` is a number of folds, a scikit-learn splitter or a list of splits. Where the rows have blocks, folds are
-    whole blocks of about equal weight: contiguous stretches of time, or random groups.
+    whole blocks of about equal weight: contiguous stretches of time, or random groups; with both, stretches of time,
+    and rows of a group are held out in one of them, which is then fitted on none of the group's.
     """
     counted = rows.weight > 0
     if isinstance(cv, int | float | np.integer) and not isinstance(cv, bool):
-        fold = _folds(rows, np.flatnonzero(counted), cv, seed)
-        splits = [
-            Split(np.flatnonzero(counted & (fold != k)), np.flatnonzero(fold == k)) for k in np.unique(fold[counted])
-        ]
+        splits = _parts(rows, np.flatnonzero(counted), cv, seed)
     else:
         splits = [Split(train[counted[train]], held_out[counted[held_out]]) for train, held_out in _given(cv, rows)]
     for number, split in enumerate(splits, start=1):
@@ -66,34 +65,36 @@ def make_splits(rows: SplitRows, cv: Any, seed: int) -> list[Split]:
 
 
 def blocks_are_whole(splits: list[Split], block: BlockNumbers) -> bool:
-    """Whether no split has rows of one block on both of its sides."""
-    return not any(np.isin(np.unique(block[split.held_out]), block[split.train]).any() for split in splits)
+    """Whether no split has rows of one block, be it of time or a group, on both of its sides."""
+    of_each_kind = block.reshape(len(block), -1).T
+    return not any(
+        np.isin(np.unique(number[split.held_out]), number[split.train]).any()
+        for number in of_each_kind
+        for split in splits
+    )
 
 
 def out_of_order(cv: Any, splits: list[Split], rows: SplitRows) -> list[str]:
     """One message where rows to hold out one stretch after the other are not in the order of time."""
-    block = rows.block
-    if (
-        block is None
-        or not isinstance(cv, TimeSeriesSplit)
-        or rows.blocks.time is None
-        or rows.blocks.groups is not None
-    ):
+    if rows.block is None or not isinstance(cv, TimeSeriesSplit) or not rows.in_order:
         return []
+    block = time_or_group(rows.block)
     if all(block[split.train].max() <= block[split.held_out].min() for split in splits):
         return []
     return [f"cv={cv!r} takes rows as they stand, and these are not in the order of time: sort them by time first"]
 
 
-def _folds(rows: SplitRows, counted: RowNumbers, n_folds: Any, seed: int) -> RowNumbers:
-    """The fold of each row: rows of every class in each by what they hold, or whole blocks; -1 where none counts."""
+def _parts(rows: SplitRows, counted: RowNumbers, n_folds: Any, seed: int) -> list[Split]:
+    """Folds of the rows that count: with rows of every class in each by what they hold, or of whole blocks."""
     if rows.block is None:
-        found = cross_validation_folds(row_keys(rows.columns.take(counted), seed), rows.code[counted], n_folds)
+        fold = cross_validation_folds(row_keys(rows.columns.take(counted), seed), rows.code[counted], n_folds)
+        sides = [(fold != k, fold == k) for k in np.unique(fold)]
     else:
-        found = block_folds(rows.block[counted], rows.weight[counted], n_folds, seed, rows.blocks.options.kind)
-    fold = np.full(len(rows.weight), -1, dtype=np.intp)
-    fold[counted] = found
-    return fold
+        block = rows.block[counted]
+        refuse_few_blocks(block, n_folds)
+        found = row_blocks(block, rows.weight[counted], int(n_folds), seed, rows.blocks.options)
+        sides = [(found.trained_on(k), found.held_out(k)) for k in range(int(n_folds))]
+    return [Split(counted[train], counted[held_out]) for train, held_out in sides]
 
 
 def _given(cv: Any, rows: SplitRows) -> list[tuple[RowNumbers, RowNumbers]]:
@@ -105,7 +106,8 @@ def _given(cv: Any, rows: SplitRows) -> list[tuple[RowNumbers, RowNumbers]]:
             # Who gave time knows nothing of groups; whether blocks stay whole is checked afterwards.
             warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
             splitter = check_cv(cv, rows.code, classifier=True)
-            found = list(splitter.split(np.zeros((len(rows.code), 1)), rows.code, rows.block))
+            groups = rows.block if rows.block is None or rows.block.ndim == 1 else rows.block[:, 1]
+            found = list(splitter.split(np.zeros((len(rows.code), 1)), rows.code, groups))
         return [(np.asarray(train, dtype=np.intp), np.asarray(test, dtype=np.intp)) for train, test in found]
     except (TypeError, ValueError) as error:
         raise ParameterError(f"cv={cv!r} gives no splits of these rows: {error}") from error

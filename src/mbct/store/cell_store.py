@@ -171,7 +171,7 @@ class CellStore:
         *,
         until: str | datetime.date | None = None,
         fingerprint: str | None = None,
-        by_day: bool = False,
+        by_day: bool = True,
     ) -> Window:
         """Cells of the last ``days`` days up to ``until`` (the newest day), added up.
 
@@ -183,8 +183,9 @@ class CellStore:
             A row that is that many days older than the last day counts one half.
         fingerprint : str or None, default=None
             Chooses among bins where the days were coded with different ones.
-        by_day : bool, default=False
-            Keep the cells of different days apart: each day is a block of the cells, and ``Window.day`` its date.
+        by_day : bool, default=True
+            Keep the cells of different days apart: each day is a block of the cells, so that training holds out whole
+            days, and ``Window.day`` its date. False adds the days up, as if their rows were independent.
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")

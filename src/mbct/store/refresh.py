@@ -76,7 +76,7 @@ def refresh(
     """Refit from the days before the holdout and put the model into service unless the holdout days show it is worse.
 
     The candidate that was compared is the one that is promoted; it has not seen the holdout. From five training days
-    on its own folds and evidence go by whole days too.
+    on its own folds and evidence go by whole days too; with fewer they go by rows, and the reason says so.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def refresh(
     shares = complete_shares(store, maturity)
     evaluation, training = _windows(store, holdout, holdout_days, days, half_life, shares)
     parameters = _unfitted(registry, calibrator, previous).get_params()
-    candidate = MBCTCalibrator(**parameters).fit_cells(training.cells, training.bins)
+    candidate = _fitted(parameters, training)
     log_odds = {
         "uncalibrated": log_odds_of_cells(None, evaluation.cells),
         "in service": log_odds_of_cells(None if previous is None else registry.ensemble(previous), evaluation.cells),
@@ -124,6 +124,8 @@ def refresh(
     n_days = len({batch.day for batch in evaluation.batches})
     p_worse = comparison.p_worse if n_days < 2 else float(stdtr(n_days - 1, comparison.z))
     promoted, reason = _decide(comparison, p_worse, require, level, previous)
+    if training.cells.block is None:
+        reason += f"; fitted with random folds of rows, as there are fewer than {_LEAST_BLOCKS} training days"
     content = dumps(candidate)
     model = registry.add(content)
     decision = "promoted" if promoted else "kept"
@@ -178,6 +180,14 @@ def _windows(
     if len({batch.day for batch in training.batches}) < _LEAST_BLOCKS:
         training = replace(training, cells=replace(training.cells, block=None).canonical(), day=None)
     return matured(evaluation, shares), training
+
+
+def _fitted(parameters: Mapping[str, Any], training: Window) -> MBCTCalibrator:
+    """A calibrator of these parameters, which keeps what they say of blocks where too few days allow for none."""
+    independent = {"time": None, "groups": None, "gap": 0, "half_life": None} if training.cells.block is None else {}
+    candidate = MBCTCalibrator(**{**parameters, **independent}).fit_cells(training.cells, training.bins)
+    candidate.set_params(**parameters)
+    return candidate
 
 
 def _unfitted(registry: ModelRegistry, calibrator: MBCTCalibrator | None, previous: str | None) -> MBCTCalibrator:

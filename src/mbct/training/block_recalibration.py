@@ -7,9 +7,10 @@ from concurrent.futures import Executor
 
 import numpy as np
 
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import block_intercepts, block_sums
 from mbct.training.evidence import SIGNIFICANT_BESIDE_TREES, SIGNIFICANT_LINE, significant_scale
-from mbct.training.folds import BinnedRows, RowNumbers, training_blocks
+from mbct.training.folds import training_blocks
 from mbct.training.offsets import DECIMALS, SCORE, Offsets, newton_line, standardized_scores
 from mbct.validation import FloatArray
 
@@ -49,7 +50,7 @@ def shift_beside(rows: BinnedRows, held_out: FloatArray) -> tuple[float, FloatAr
     if blocks is None:
         raise ValueError("independent rows are recalibrated by fit_recalibration")
     gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
-    g, h = block_sums(rows.all_rows, held_out, rows.weight, rows.label, blocks.number, len(blocks), gradient)
+    g, h = block_sums(rows.evaluated_rows, held_out, rows.weight, rows.label, blocks.number, len(blocks), gradient)
     others = (training_blocks(blocks.fold, fold, blocks.gap) for fold in range(rows.n_folds))
     without = np.array([block_intercepts(g * other, h * other)[0] for other in others])
     moved = without[rows.fold]

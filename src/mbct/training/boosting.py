@@ -10,14 +10,16 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.masks import terminal_nodes_of_rows
 from mbct.model.tree import CalibrationTree, rounded
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
-from mbct.training.folds import BinnedRows, RowNumbers
+from mbct.training.folds import DEFAULT_FOLDS
 from mbct.training.grower import frozen_tree, grow_tree, settle_rows
 from mbct.training.nodes import TreeOptions
 from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
 from mbct.validation import FloatArray
 
+_MOST_FOLDS = 100
 _RECENT = 3  # Rounds within which a loss that still falls must have fallen
 
 OnRound = Callable[[int], None]
@@ -50,7 +52,7 @@ class BoostingOptions:
     min_curvature: float = 3.0
     feature_share: float = 0.6
     free_values: int = 32
-    n_folds: int = 5
+    n_folds: int = DEFAULT_FOLDS
     patience: int | None = None
     short_ensemble: int = 200
     tree_multiplier: float = 2.0
@@ -61,8 +63,10 @@ class BoostingOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.n_folds < 2:
-            raise ParameterError(f"n_folds={self.n_folds!r} must be at least 2: one fold must be held out")
+        if not 2 <= self.n_folds <= _MOST_FOLDS:
+            raise ParameterError(
+                f"n_folds={self.n_folds!r} must be at least 2, as one fold must be held out, and at most {_MOST_FOLDS}"
+            )
         if self.max_trees < 1:
             raise ParameterError(f"max_trees={self.max_trees!r} must be at least 1")
         if self.rate is not None and not 0.0 < self.rate <= 1.0:
@@ -154,7 +158,10 @@ FoldType = TypeVar("FoldType", bound=Fold)
 
 
 class CrossFittedBoosting(Generic[FoldType]):
-    """All folds' ensembles of one tree size, grown round by round until the pooled held-out loss stops falling."""
+    """All folds' ensembles of one tree size, grown round by round until the pooled held-out loss stops falling.
+
+    ``weight`` is that of all rows that some fold holds out.
+    """
 
     def __init__(self, folds: Sequence[FoldType], weight: float, options: BoostingOptions):
         self.options = options
@@ -298,7 +305,7 @@ def best_ensembles(
         tree_options = options.tree(leaves, weight, cross_fitted=cross_fitted)
         log_odds = unmoved if start is None else start.log_odds
         folds = [FoldBoosting(rows, k, tree_options, options, z) for k, z in enumerate(log_odds)]
-        return CrossFittedBoosting(folds, weight, options)
+        return CrossFittedBoosting(folds, rows.evaluated_weight, options)
 
     with fold_pool(n_threads, n_folds) as pool:
         start = fit_recalibration(rows, n_folds, pool) if independent else fit_block_recalibration(rows, pool)
@@ -319,7 +326,8 @@ def best_ensembles(
             other.run(pool, on_round, beaten=_out_of_reach(best))
             tried.append(other)
             best = min(best, other, key=lambda found: found.loss)
-    return Ensembles(best, passed_over + tried, start, rows.loss(rows.all_rows, rows.log_odds) / weight)
+    base = rows.loss(rows.evaluated_rows, rows.log_odds) / rows.evaluated_weight
+    return Ensembles(best, passed_over + tried, start, base)
 
 
 def _out_of_reach(best: CrossFittedBoosting[FoldType]) -> Callable[[CrossFittedBoosting[FoldType]], bool]:

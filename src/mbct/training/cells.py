@@ -95,6 +95,8 @@ def with_blocks(codes: CodeMatrix, block: npt.NDArray[np.int32] | None) -> CodeM
     """The codes with each row's block beside them, digit by digit, so that rows of two blocks are never equal."""
     if block is None:
         return codes
+    if block.ndim == 2:
+        return with_blocks(with_blocks(codes, block[:, 0]), block[:, 1])
     base = int(np.iinfo(codes.dtype).max) + 1
     n_digits = max(1, int(np.ceil(np.log(float(block.max(initial=0)) + 1.5) / np.log(base))))
     digits = [(block // base**power % base).astype(codes.dtype) for power in range(n_digits)]
@@ -156,7 +158,8 @@ class Cells:
     one_score : bool
         Whether the rows of every cell share one prediction, so that nothing was lost by joining them.
     block : ndarray of int32 or None
-        Block that each cell's rows belong to, such as a day or a person; None where rows are independent.
+        Block that each cell's rows belong to, such as a day or a person; with both, a column of each. None where rows
+        are independent.
     """
 
     codes: CodeMatrix

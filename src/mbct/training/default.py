@@ -15,6 +15,7 @@ from mbct.model.masks import sum_trees
 from mbct.model.provenance import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows, split_cells
 from mbct.training.block_recalibration import shift_beside
 from mbct.training.boosting import BoostingOptions, Ensembles, OnRound, best_ensembles
 from mbct.training.cells import Cells
@@ -40,7 +41,7 @@ from mbct.training.evidence import (
     significance,
     significant_scale,
 )
-from mbct.training.folds import BinnedRows, BlockOptions, split_cells
+from mbct.training.folds import BlockOptions
 from mbct.training.grower import with_sums
 from mbct.training.offsets import Offsets, offset_trees, refitted, significant_recalibration, strongest
 from mbct.validation import FloatArray
@@ -171,7 +172,7 @@ def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) 
     if kept == 0.0:
         return 0.0
     gain = held_out_gain(rows, before, before + kept * (held_out - before))
-    n_blocks = 1 if rows.blocks is None else len(rows.blocks)
+    n_blocks = 1 if rows.blocks is None else rows.blocks.n_evaluated
     if gain.value <= 0.0 or significance(gain.value / gain.standard_error, n_blocks) < SIGNIFICANT_GAIN:
         return 0.0
     return kept

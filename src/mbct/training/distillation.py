@@ -22,8 +22,8 @@ from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import sum_trees
 from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
 from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.cells import Cells
-from mbct.training.folds import BinnedRows, RowNumbers
 from mbct.training.grower import grow_tree, move, newton_sums, terminal_nodes
 from mbct.training.nodes import TreeOptions
 from mbct.training.tables import ClassedRows, TableGrowth

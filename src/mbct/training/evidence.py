@@ -14,8 +14,9 @@ import numpy.typing as npt
 from mbct.model.bins import CodeMatrix
 from mbct.stats.blocks import error_of_total
 from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.block_intercepts import intercept_and_variance
-from mbct.training.folds import BinnedRows, BlockNumbers
+from mbct.training.folds import BlockNumbers, RowBlocks
 from mbct.validation import FloatArray
 
 LIKELIHOOD_RATIO = 200.0
@@ -103,20 +104,23 @@ def gain_of_rows(gain: FloatArray, square: FloatArray, weight: float, fold: npt.
 def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Gain:
     """Fall of the log loss from the log-odds ``before`` to ``after``.
 
-    The rows of a cell count one by one; where rows belong to blocks, the standard error is that of block sums.
+    The rows of a cell count one by one, and only rows that some fold holds out; where rows belong to blocks, the
+    standard error is that of block sums.
     """
+    own = rows.evaluated
+    before, after, weight, label, fold = before[own], after[own], rows.weight[own], rows.label[own], rows.fold[own]
     if_positive = np.logaddexp(0.0, -before) - np.logaddexp(0.0, -after)
     if_negative = np.logaddexp(0.0, before) - np.logaddexp(0.0, after)
-    negatives = rows.weight - rows.label
-    gain = rows.label * if_positive + negatives * if_negative
-    square = rows.label * if_positive**2 + negatives * if_negative**2
-    found = gain_of_rows(gain, square, float(rows.weight.sum()), rows.fold)
-    by_fold = np.bincount(rows.fold, gain) / np.maximum(np.bincount(rows.fold, rows.weight), 1e-300)
+    negatives = weight - label
+    gain = label * if_positive + negatives * if_negative
+    square = label * if_positive**2 + negatives * if_negative**2
+    found = gain_of_rows(gain, square, float(weight.sum()), fold)
+    of_fold = np.bincount(fold, weight)
+    by_fold = (np.bincount(fold, gain) / np.maximum(of_fold, 1e-300))[of_fold > 0.0]
     found = replace(found, by_fold=tuple(by_fold.tolist()))
     if rows.blocks is None:
         return found
-    number, in_order = rows.blocks.number, rows.blocks.in_order
-    return replace(found, standard_error=standard_error_of_blocks(gain, rows.weight, number, in_order=in_order))
+    return replace(found, standard_error=standard_error_of_gain(gain, weight, rows.blocks))
 
 
 def significance(t: float, n_blocks: int) -> float:
@@ -173,15 +177,17 @@ def scale_of(
     correction: FloatArray,
     weight: FloatArray,
     label: FloatArray,
-    block: BlockNumbers,
+    blocks: RowBlocks,
     block_weight: FloatArray,
-    *,
-    in_order: bool,
 ) -> Scale:
     """Logistic regression of held-out labels on their correction alone, beside the log-odds ``before``, by Newton.
 
-    Rows count by the weight of their block. The standard error is the sandwich estimate from scores summed by block.
+    Rows count by the weight of their block. The standard error is the sandwich estimate from scores summed by block, or
+    by group where rows have both and that is larger.
     """
+    own = blocks.evaluated
+    block = blocks.number[own]
+    before, correction, weight, label = before[own], correction[own], weight[own], label[own]
     weight, positives = weight * block_weight[block], label * block_weight[block]
     if not np.any(correction):
         return NO_CORRECTION
@@ -201,7 +207,10 @@ def scale_of(
     def by_block(values: FloatArray) -> FloatArray:
         return np.bincount(block, values, len(block_weight)).astype(np.float64)
 
-    error = error_of_total(by_block(correction * residual), in_order=in_order)
+    error = error_of_total(by_block(correction * residual), in_order=blocks.in_order)
+    if blocks.group is not None:
+        by_group = np.bincount(blocks.group[own], correction * residual).astype(np.float64)
+        error = max(error, error_of_total(by_group, in_order=False))
     _, shock_variance = intercept_and_variance(by_block(residual), by_block(variance))
     shared = _largest_variance(shock_variance, len(block_weight)) * float(np.sum(by_block(correction * variance) ** 2))
     return Scale(scale, error / curvature, float(np.sqrt(curvature + shared)) / curvature)
@@ -212,6 +221,15 @@ def _largest_variance(variance: float, n_blocks: int) -> float:
     freedom = max(n_blocks - 1, 1)
     spread = 2.0 / (9.0 * freedom)
     return variance / max(1.0 - spread - 1.645 * float(np.sqrt(spread)), _SMALL) ** 3
+
+
+def standard_error_of_gain(gain: FloatArray, weight: FloatArray, blocks: RowBlocks) -> float:
+    """Standard error of the mean gain of held-out rows: of blocks, or of groups beside them where that is larger."""
+    own = blocks.evaluated
+    error = standard_error_of_blocks(gain, weight, blocks.number[own], in_order=blocks.in_order)
+    if blocks.group is None:
+        return error
+    return max(error, standard_error_of_blocks(gain, weight, blocks.group[own], in_order=False))
 
 
 def standard_error_of_blocks(gain: FloatArray, weight: FloatArray, block: BlockNumbers, *, in_order: bool) -> float:
@@ -231,11 +249,9 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
         raise ValueError("independent rows are evaluated by their Gain")
 
     def scale(block_weight: FloatArray) -> Scale:
-        return scale_of(
-            before, after - before, rows.weight, rows.label, blocks.number, block_weight, in_order=blocks.in_order
-        )
+        return scale_of(before, after - before, rows.weight, rows.label, blocks, block_weight)
 
-    if scale(np.ones(len(blocks))).significance(len(blocks)) < least:
+    if scale(np.ones(len(blocks))).significance(blocks.n_evaluated) < least:
         return 0.0
     return scale(blocks.weight).shrunk
 

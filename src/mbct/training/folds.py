@@ -2,12 +2,12 @@
 
 Rows of one block, such as those of a day or of a person, share what is not among the features, so that held-out rows
 are independent of the training rows only where they come from other blocks: a block is never split between folds. In
-time, folds are contiguous stretches of blocks; groups are assigned at random. Cells without blocks are split at random,
-as their rows would be, so that aggregated data train like rows.
+time, folds are contiguous stretches of blocks; groups are assigned at random. With both, folds are stretches of time,
+and a group that lasts over several of them is held out in one and left out of its training rows. Cells without blocks
+are split at random, as their rows would be, so that aggregated data train like rows.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from mbct.errors import DataError, ParameterError
 from mbct.jit import kernel
-from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.stats.random_stream import random_bits, split_amount
-from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
-from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 
 BlockNumbers = npt.NDArray[np.int32]
+"""Block of each row; where rows have a block of time and a group, a column of each."""
+EvaluatedRows = slice | npt.NDArray[np.bool_]
+DEFAULT_FOLDS = 5
 BlockKind = Literal["time", "groups"]
 BlockLength = Literal["day", "week", "hour"]
 BlockSize = BlockLength | int
@@ -86,7 +86,8 @@ class BlockColumns:
 class RowBlocks:
     """Block of each row, and of each block its fold and the weight of its evidence; blocks are numbered from 0.
 
-    ``in_order``: of time. ``gap``: see :class:`BlockOptions`.
+    ``in_order``: of time. ``gap``: see :class:`BlockOptions`. ``group`` and ``home``: where rows have a group too, its
+    number, and the one fold in which its rows are held out.
     """
 
     number: BlockNumbers
@@ -94,31 +95,102 @@ class RowBlocks:
     weight: FloatArray
     in_order: bool = True
     gap: int = 0
+    group: BlockNumbers | None = None
+    home: npt.NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return len(self.fold)
 
+    @property
+    def evaluated(self) -> EvaluatedRows:
+        """Rows that some fold holds out: all, or those of each group in its home stretch."""
+        return slice(None) if self.home is None else np.asarray(self.fold[self.number] == self.home)
+
+    @property
+    def n_evaluated(self) -> int:
+        """Number of blocks with rows that some fold holds out, or of groups where these are fewer."""
+        if self.group is None:
+            return len(self)
+        return min(len(np.unique(numbers[self.evaluated])) for numbers in (self.number, self.group))
+
+    def held_out(self, fold: int) -> npt.NDArray[np.bool_]:
+        """Whether each row is one that ``fold`` holds out."""
+        own = self.fold[self.number] == fold
+        return np.asarray(own if self.home is None else own & (self.home == fold))
+
     def trained_on(self, held_out: int) -> npt.NDArray[np.bool_]:
         """Whether each row is one that the ensemble of fold ``held_out`` is trained on."""
-        return training_blocks(self.fold, held_out, self.gap)[self.number]
+        others = training_blocks(self.fold, held_out, self.gap)[self.number]
+        return np.asarray(others if self.home is None else others & (self.home != held_out))
 
 
-def row_blocks(
-    block: npt.NDArray[np.integer[Any]], weight: FloatArray, n_folds: int, seed: int, options: BlockOptions
-) -> RowBlocks:
-    """Rows by their block, given as any numbers; ``weight`` is that of each row."""
-    values, number = np.unique(block, return_inverse=True)
+def time_or_group(block: BlockNumbers) -> BlockNumbers:
+    """The blocks that folds and standard errors go by: of time where rows have both, one column each."""
+    return block if block.ndim == 1 else block[:, 0]
+
+
+def row_blocks(block: BlockNumbers, weight: FloatArray, n_folds: int, seed: int, options: BlockOptions) -> RowBlocks:
+    """Rows by their block, given as any numbers; ``weight`` is that of each row.
+
+    A second column of ``block`` is the group of each row. A group that lasts over several stretches of time is held out
+    in one of them, whose ensemble is trained on none of its rows.
+    """
+    values, number = np.unique(time_or_group(block), return_inverse=True)
     n_folds = n_folds_of(len(values), n_folds)
     fold = folds_of_blocks(np.bincount(number, weight).astype(np.float64), n_folds, seed, options.kind)
+    if options.gap:
+        _refuse_wide_gap(fold, options.gap)
     evidence = block_weights(len(values), n_folds, options)
-    return RowBlocks(number.astype(np.int32), fold, evidence, options.kind == "time", options.gap)
+    found = RowBlocks(number.astype(np.int32), fold, evidence, options.kind == "time", options.gap)
+    if block.ndim == 1:
+        return found
+    group = np.unique(block[:, 1], return_inverse=True)[1].astype(np.int32)
+    found = replace(found, group=group, home=homes_of_groups(group, fold[number], weight, seed))
+    if not all(np.any(found.trained_on(k)) for k in range(n_folds)):
+        raise DataError(
+            f"{int(group.max()) + 1:,} groups leave a stretch of time no rows of others to train on: pass time or "
+            "groups alone"
+        )
+    return found
+
+
+def homes_of_groups(
+    group: npt.NDArray[np.integer[Any]], stretch: npt.NDArray[np.uint8], weight: FloatArray, seed: int
+) -> npt.NDArray[np.uint8]:
+    """Home of each row's group, these being numbered from 0: a stretch with rows of it, drawn in proportion to weight.
+
+    The draws are spread evenly over the groups, so that each stretch is the home of some, even where groups are few.
+    """
+    n_groups, n_folds = int(group.max()) + 1, int(stretch.max()) + 1
+    total = np.bincount(group.astype(np.int64) * n_folds + stretch, weight, n_groups * n_folds).reshape(
+        n_groups, n_folds
+    )
+    reached = np.cumsum(total, axis=1)
+    draw = (np.random.default_rng([seed, n_groups]).permutation(n_groups) + 0.5) / n_groups
+    home = np.sum(reached <= (draw * reached[:, -1])[:, None], axis=1)
+    return np.asarray(home[group], dtype=np.uint8)
 
 
 def n_folds_of(n_blocks: int, n_folds: int) -> int:
-    """Number of folds that so many blocks allow, at most ``n_folds``."""
+    """Number of folds that so many blocks allow, at most ``n_folds``; one that was asked for must be possible."""
     if n_blocks < 2:
         raise DataError(f"{n_blocks} block of rows: at least two are needed, one to train on and one to hold out")
+    if n_folds > n_blocks and n_folds != DEFAULT_FOLDS:
+        raise DataError(
+            f"n_folds={n_folds} is more than the {n_blocks:,} blocks of rows: take n_folds={n_blocks} or less"
+        )
     return min(n_blocks, n_folds)
+
+
+def _refuse_wide_gap(fold: npt.NDArray[np.uint8], gap: int) -> None:
+    """Each fold must have a block beyond the gap to train on."""
+    own = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)]
+    largest = min(max(int(places[0]), len(fold) - 1 - int(places[-1])) for places in own) - 1
+    if gap > largest:
+        raise ParameterError(
+            f"gap={gap} leaves a fold of the {len(fold):,} blocks of time nothing to train on: take gap={largest} or "
+            "less"
+        )
 
 
 def folds_of_blocks(weight: FloatArray, n_folds: int, seed: int, kind: BlockKind) -> npt.NDArray[np.uint8]:
@@ -164,7 +236,7 @@ def block_weights(n_blocks: int, n_folds: int, options: BlockOptions) -> FloatAr
 
 @dataclass(frozen=True)
 class CellParts:
-    """BinnedRows of cells: the cell each comes from, its fold, its weight and its positives."""
+    """Parts of cells: the cell each comes from, its fold, its weight and its positives."""
 
     cell: npt.NDArray[np.int64]
     fold: npt.NDArray[np.uint8]
@@ -220,119 +292,3 @@ def split_into_folds(
     if atomic:
         return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
     return CellParts(*_split(count, label, n_folds, start))
-
-
-RowNumbers = npt.NDArray[np.int32]
-NO_BLOCKS: BlockNumbers = np.empty(0, dtype=np.int32)
-
-
-@dataclass(frozen=True)
-class BinnedRows:
-    """Codes, starting log-odds, weight, weighted positives and fold of rows, or of parts of cells.
-
-    ``log_odds`` and ``label`` have a column for each class where there are many. ``usable`` numbers the features that
-    trees may split by; ``atomic``: what has one position is one row, whatever its weight. ``blocks``: which rows belong
-    together, where they are not independent.
-    """
-
-    codes: CodeMatrix
-    log_odds: FloatArray
-    weight: FloatArray
-    label: FloatArray
-    fold: npt.NDArray[np.uint8]
-    offset: npt.NDArray[np.int64]
-    ordered: npt.NDArray[np.bool_]
-    usable: npt.NDArray[np.int64]
-    atomic: bool = False
-    blocks: RowBlocks | None = None
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds."""
-        return int(self.fold.max()) + 1
-
-    @property
-    def block_numbers(self) -> BlockNumbers:
-        """Block of each row; empty where rows are independent."""
-        return NO_BLOCKS if self.blocks is None else self.blocks.number
-
-    def held_out_rows(self, fold: int) -> RowNumbers:
-        """Rows that ``fold`` holds out and is evaluated on."""
-        return np.flatnonzero(self.fold == fold).astype(np.int32)
-
-    def train_rows(self, fold: int) -> RowNumbers:
-        """Rows that ``fold`` is fitted on: those of all others, but for blocks of time next to its own (``gap``)."""
-        if self.blocks is not None:
-            return np.flatnonzero(self.blocks.trained_on(fold)).astype(np.int32)
-        return np.flatnonzero(self.fold != fold).astype(np.int32)
-
-    @property
-    def all_rows(self) -> RowNumbers:
-        """Every row."""
-        return np.arange(len(self.weight), dtype=np.int32)
-
-    @property
-    def n_codes(self) -> list[int]:
-        """Number of codes of each feature."""
-        return [int(n) for n in np.diff(self.offset)]
-
-    def loss(self, rows: RowNumbers, log_odds: FloatArray) -> float:
-        """Summed log loss of some rows."""
-        return summed_log_loss(rows, log_odds, self.weight, self.label)
-
-    def held_out_loss(self, log_odds: Sequence[FloatArray]) -> float:
-        """Mean log loss of all rows, each at the log-odds of the fold that holds it out."""
-        total = sum(self.loss(self.held_out_rows(fold), z) for fold, z in enumerate(log_odds))
-        return total / float(self.weight.sum())
-
-
-def duplicates_in(cells: Cells) -> Duplicates:
-    """Whether the weights of cells count rows, or copies of rows."""
-    sums = cells.sums
-    return find_duplicates(sums.count, sums.label, rate_by_score(sums.count, sums.label, sums.logit / sums.count))
-
-
-def split_cells(
-    cells: Cells,
-    ordered: tuple[bool, ...],
-    usable: Sequence[int],
-    n_folds: int,
-    seed: int,
-    *,
-    atomic: bool = False,
-    block_options: BlockOptions | None = None,
-) -> BinnedRows:
-    """Split cells into folds: by their blocks where they have some, else row by row or ``atomic``.
-
-    A cell moves at the mean log-odds of its rows, which is exact for row-level cells.
-    """
-    if cells.block is not None:
-        blocks = row_blocks(cells.block, cells.sums.count, n_folds, seed, block_options or BlockOptions())
-        parts = CellParts(np.arange(len(cells)), blocks.fold[blocks.number], cells.sums.count, cells.sums.label)
-    else:
-        blocks = None
-        parts = split_into_folds(cells.sums.count, cells.sums.label, n_folds, seed, atomic=atomic)
-    start = cells.sums.logit / cells.sums.count
-    undivided = len(parts.cell) == len(cells)
-    return BinnedRows(
-        cells.codes if undivided else np.ascontiguousarray(cells.codes[parts.cell]),
-        start if undivided else start[parts.cell],
-        parts.count,
-        parts.label,
-        parts.fold,
-        code_offsets(cells.n_codes),
-        np.array(ordered, dtype=np.bool_),
-        np.array(usable, dtype=np.int64),
-        atomic,
-        blocks,
-    )
-
-
-@kernel
-def summed_log_loss(rows: RowNumbers, log_odds: FloatArray, weight: FloatArray, label: FloatArray) -> float:
-    """Log loss of some rows."""
-    total = 0.0
-    for i in rows:
-        z = log_odds[i]
-        total += weight[i] * (max(z, 0.0) + np.log1p(np.exp(-abs(z)))) - label[i] * z
-    return total

@@ -18,9 +18,10 @@ from mbct.model.masks import terminal_nodes_of_rows
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.stats.random_stream import half_of, random_bits
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks
 from mbct.training.cells import Cells
-from mbct.training.folds import BinnedRows, BlockNumbers, RowNumbers
+from mbct.training.folds import BlockNumbers
 from mbct.training.nodes import GrownTree, TreeOptions, allocate, freeze, measure, most_promising, partition, search
 from mbct.training.splitter import GradientArray, add_rows, subtract
 from mbct.validation import FloatArray

@@ -8,9 +8,9 @@ shrinkage are those of :mod:`mbct.training.default`.
 import numpy as np
 
 from mbct.model.tree import CalibrationTree
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
-from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_blocks
-from mbct.training.folds import BinnedRows
+from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_gain
 from mbct.training.grower import frozen_tree, grow_tree, settle_rows, terminal_nodes
 from mbct.validation import FloatArray
 
@@ -83,7 +83,7 @@ def boost_joint(
 
     def of_size(leaves: int) -> CrossFittedBoosting[JointFold]:
         folds = [JointFold(rows, fold, leaves, options) for fold in range(rows.n_folds)]
-        return CrossFittedBoosting(folds, weight, options)
+        return CrossFittedBoosting(folds, rows.evaluated_weight, options)
 
     with fold_pool(n_threads, rows.n_folds) as pool:
         best, _ = best_size(of_size(options.leaves[0]), of_size, options, weight, pool, on_round)
@@ -100,17 +100,18 @@ def _shrinkage(rows: BinnedRows, held_out: FloatArray) -> float:
     Where rows belong to blocks, its standard error is that of block sums; all blocks together must show a significant
     gain, and recent ones decide how much of it is kept.
     """
-    gain = _losses(rows.log_odds, rows.label) - _losses(held_out, rows.label)
-    blocks = rows.blocks
+    own, blocks = rows.evaluated, rows.blocks
+    gain = _losses(rows.log_odds[own], rows.label[own]) - _losses(held_out[own], rows.label[own])
+    weight = rows.weight[own]
     if blocks is None:
-        return gain_of_rows(rows.weight * gain, rows.weight * gain**2, float(rows.weight.sum()), rows.fold).shrinkage
+        return gain_of_rows(weight * gain, weight * gain**2, float(weight.sum()), rows.fold).shrinkage
 
     def z(weight: FloatArray) -> float:
-        error = standard_error_of_blocks(weight * gain, weight, blocks.number, in_order=blocks.in_order)
+        error = standard_error_of_gain(weight * gain, weight, blocks)
         mean = float(np.average(gain, weights=weight))
-        return significance(mean / error, len(blocks)) if mean > 0.0 and error > 0.0 else 0.0
+        return significance(mean / error, blocks.n_evaluated) if mean > 0.0 and error > 0.0 else 0.0
 
-    if z(rows.weight) < SIGNIFICANT_GAIN:
+    if z(weight) < SIGNIFICANT_GAIN:
         return 0.0
-    recent = z(rows.weight * blocks.weight[blocks.number])
+    recent = z(weight * blocks.weight[blocks.number[own]])
     return 1.0 - 1.0 / recent**2 if recent > 1.0 else 0.0

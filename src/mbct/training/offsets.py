@@ -20,8 +20,8 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
-from mbct.training.folds import BinnedRows, RowNumbers
 from mbct.training.grower import move, newton_sums
 from mbct.training.nodes import VALUE_LIMIT
 from mbct.validation import FloatArray
@@ -65,8 +65,8 @@ class Offsets:
         )
 
     def held_out(self, rows: BinnedRows) -> FloatArray:
-        """Log-odds of each row after the steps of the fold that holds it out."""
-        found = np.empty(len(rows.fold))
+        """Log-odds of each row after the steps of the fold that holds it out; of others before them."""
+        found = rows.log_odds.copy()
         for fold, log_odds in enumerate(self.log_odds):
             own = rows.held_out_rows(fold)
             found[own] = log_odds[own]

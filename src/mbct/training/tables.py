@@ -20,7 +20,7 @@ from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree
 from mbct.stats.logodds import logit, sigmoid
-from mbct.training.folds import BinnedRows, RowNumbers
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.validation import FloatArray
 
 Features = tuple[int, ...]

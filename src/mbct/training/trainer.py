@@ -13,12 +13,13 @@ from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fing
 from mbct.model.tree import NODE_SUMS, CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.stats.ranking import reorder_rate
+from mbct.training.binned_rows import duplicates_in
 from mbct.training.binning import BinningOptions
 from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import Cells
 from mbct.training.default import counted, distill_ensemble, fit_cross_fitted
 from mbct.training.evidence import Gain
-from mbct.training.folds import BlockOptions, duplicates_in
+from mbct.training.folds import BlockOptions
 from mbct.training.monotone_step import train_monotone
 from mbct.training.paper.histogram import COUNT, LABEL, PRED
 from mbct.training.paper.levelwise import LevelSource

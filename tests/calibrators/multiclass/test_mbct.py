@@ -72,6 +72,19 @@ def test_a_bias_of_single_days_is_not_learned_where_days_are_held_out_whole(coup
 
 
 @pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
+def test_time_and_groups_together_find_a_bias_that_all_days_and_groups_share(coupling):
+    frame, label, _ = three_classes(0, 6_000)
+    rng = np.random.default_rng(1)
+    frame = frame.assign(day=np.arange(6_000) // 150, shop=rng.integers(0, 50, 6_000))
+    model = MulticlassCalibrator(SCORES, coupling=coupling, max_trees=30, time="day", groups="shop")
+    test, test_label, _ = three_classes(2, 4_000)
+    found = model.fit(frame, label).calibrate(test)
+    assert log_loss(found, test_label) < log_loss(test[SCORES].to_numpy(), test_label) - 0.005
+    order = rng.permutation(len(label))
+    assert np.array_equal(model.fit(frame.iloc[order], label[order]).calibrate(test), found)
+
+
+@pytest.mark.parametrize("coupling", ["joint", "one-vs-rest"])
 def test_saved_and_loaded_it_says_the_same(coupling, tmp_path):
     frame, label, _ = three_classes(4, 2_000)
     model = MulticlassCalibrator(score_column=SCORES, coupling=coupling, max_trees=20).fit(frame, label)

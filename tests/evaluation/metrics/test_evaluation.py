@@ -219,6 +219,7 @@ def test_groups_and_numbers_of_days_give_the_same_intervals():
     options = {"sample_weight": w, "confidence": 0.9, "n_bootstrap": 20}
     by_day = metrics.ece(y, p, time=day, **options)
     assert metrics.ece(y, p, groups=[f"day {d:04d}" for d in day], **options).interval == by_day.interval
+    assert metrics.ece(y, p, time=day, groups=np.arange(len(y)) % 5, **options).interval == by_day.interval
     order = np.random.default_rng(0).permutation(len(y))
     again = metrics.ece(y[order], p[order], time=day[order], **{**options, "sample_weight": w[order]})
     assert again.interval.lower == pytest.approx(by_day.interval.lower)

@@ -30,10 +30,11 @@ from mbct.model.masks import sum_trees
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.boosting import BoostingOptions
 from mbct.training.evidence import identifying_time
-from mbct.training.folds import BinnedRows, BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
+from mbct.training.folds import BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
 from mbct.validation import FloatArray, thread_count
@@ -204,13 +205,14 @@ class MulticlassCalibrator(ManyScores):
         codes = self._encode(rows)
         n_features = codes.shape[1]
         # Equal rows of different blocks stay apart.
-        own = [] if rows.block is None else [rows.block.astype(np.float64)]
+        own = [] if rows.block is None else [rows.block]
         matrix = np.column_stack([codes, log_scores(rows.probabilities), *own])
         joined = JoinedRows.of_rows(matrix, code.astype(np.float64), weight, options.seed)
-        log_score = np.ascontiguousarray(joined.matrix[:, n_features : n_features + rows.probabilities.shape[1]])
+        n_scored = n_features + rows.probabilities.shape[1]
+        log_score = np.ascontiguousarray(joined.matrix[:, n_features:n_scored])
         duplicates, blocks = _duplicates(joined, log_score), None
         if rows.block is not None and rows.blocks is not None:
-            number = joined.matrix[:, -1].astype(np.int32)
+            number = joined.matrix[:, n_scored:].astype(np.int32).reshape(-1, *rows.block.shape[1:])
             blocks = row_blocks(number, joined.weight, options.n_folds, options.seed, rows.blocks.options)
             parts = CellParts(np.arange(len(joined)), blocks.fold[blocks.number], joined.weight, np.zeros(len(joined)))
         else:

@@ -20,7 +20,7 @@ from mbct.stats.scores import (
     log_loss_decomposition,
     log_loss_of_rows,
 )
-from mbct.training.folds import BlockColumns, BlockNumbers
+from mbct.training.folds import BlockColumns, BlockNumbers, time_or_group
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
 
 ECE_BINS = 15
@@ -156,7 +156,8 @@ def blocks_of_rows(n_rows: int, together: BlockColumns) -> tuple[BlockNumbers | 
         return None, False
     given = {"time": together.time, "groups": together.groups}
     same_length(n_rows, **{name: column for name, column in given.items() if column is not None})
-    return number_blocks(together.time, together.groups, together.block), together.options.kind == "time"
+    number = time_or_group(number_blocks(together.time, together.groups, together.block))
+    return number, together.options.kind == "time"
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:

@@ -87,7 +87,7 @@ def boost_validated(
         raise DataError("validate='blocks' needs blocks: pass time=… or groups=…")
     blocks = row_blocks(cells.block, cells.sums.count, _VALIDATION_FOLDS, 0, block_options)
     last = int(blocks.fold.max())
-    held_out = cells.select(blocks.fold[blocks.number] == last)
+    held_out = cells.select(blocks.held_out(last))
     trees, trace = boost_cells(cells.select(blocks.trained_on(last)), names, options, n_threads)
     multiplier = np.ones(len(held_out))
     errors = [_squared_error(held_out, multiplier)]
