@@ -77,8 +77,11 @@ def test_with_time_and_groups_only_held_out_rows_are_scored():
     shop = np.random.default_rng(2).integers(0, 30, len(label))
     options = {"score_column": SCORES, "methods": ["matrix-scaling"], "cv": 3, "time": "day"}
     by_day, both = (compare_classes(frame, label, **options, **more) for more in ({}, {"groups": shop}))
-    assert both.best == by_day.best == "matrix-scaling"
-    errors = [dict(found.table.columns)["standard_error"][0] for found in (by_day, both)]
+    assert both.best.name == by_day.best.name == "matrix-scaling"
+    assert (by_day.n_rows, both.blocks) == (len(label), "time and groups")
+    assert both.n_rows < 0.5 * len(label)
+    assert "whole blocks of time held out, no group on both sides" in str(both)
+    errors = [found["matrix-scaling"].log_loss_standard_error for found in (by_day, both)]
     assert errors[1] > 1.3 * errors[0]
 
 

@@ -26,8 +26,9 @@ _LARGEST_GROUP = 0.02
 _EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
 _STRETCH_VALUES, _STRETCH_ROWS = 3, 100
 """Neighbouring numbers within which a bias that follows the number is taken out: three, or more with so many rows."""
-_SHARED, _SHARED_TEXTS, _DESIGN_EFFECT = 0.005, 0.02, 1.2
-"""Intra-class correlation ρ, more of texts, and design effect 1 + (n − 1)ρ of n rows a group, from which it matters."""
+_SHARED_BY_UNITS, _SHARED, _DESIGN_EFFECT = 0.005, 0.02, 1.2
+"""Intra-class correlation ρ, less where the name says units, and design effect 1 + (n − 1)ρ of n rows a group, from
+which it matters: rows that were repeated, too, share what they have."""
 _LEVEL = 0.005  # Chance of a false alarm, all columns together
 _TESTED_ROWS, _ROWS_OF_GROUP = 10_000, 20
 """Rows that are permuted: so many, or so many for each group; more would cost time and add no power that is needed."""
@@ -143,7 +144,7 @@ def _groups_of(name: str, column: Any) -> _Groups | None:
     stretch = _stretches(number) if whole else None
     most = max(_TESTED_ROWS, _ROWS_OF_GROUP * len(size))
     mean_size = float(np.sum(size**2.0) / size.sum())
-    least = _SHARED if named or whole else _SHARED_TEXTS
+    least = _SHARED_BY_UNITS if named else _SHARED
     return _Groups(rows[:most], number[:most], None if stretch is None else stretch[:most], mean_size, least)
 
 
