@@ -32,6 +32,7 @@ IN_README = {
     "isotonic": "isotonic",
     "lightgbm, block folds": "LightGBM, 5 folds of time",
     "catboost, block folds": "CatBoost, 5 folds of time",
+    "catboost": "CatBoost, single fit",
     "mcgrad": "MCGrad",
     "mbct": "MBCT",
 }
@@ -194,14 +195,14 @@ def with_time_table(readme: str, results: list[dict[str, Any]]) -> str:
             lowest = min(losses)
             cells = [f"**{loss}**" if loss == lowest else loss for loss in losses]
             lines.append(f"| {name}, {base} base | " + " | ".join(cells) + " |")
-    ran = [pair for pair in found.values() if OURS in pair.losses]
-    harmful, near = (sum(getattr(pair, of)(OURS) for pair in ran) for of in ("harms", "near_best"))
     sentences = (
-        f"Over all {len(ran)} pairs, half of them with calendar columns, MBCT is worse than the base on "
-        f"{harmful or 'none'}, and has the lowest loss or lies within one block standard error of it on {near} "
-        "([all pairs](docs/benchmarks/quality-time.md), [the same by persons](docs/benchmarks/quality-groups.md))."
+        f"Over all {len(found)} pairs, half of them with calendar columns, in units of 1e-5 (*harmful*: worse than the "
+        "base beyond two block standard errors; *best or near*: lowest loss, or within one of it; single fits and "
+        "random folds stop early on random rows):"
     )
-    return before + BEGIN + "\n".join(lines) + "\n\n" + sentences + END + after
+    more = "[All pairs](docs/benchmarks/quality-time.md), [the same by persons](docs/benchmarks/quality-groups.md)."
+    lines += ["", sentences, "", summary_table(found), "", more]
+    return before + BEGIN + "\n".join(lines) + END + after
 
 
 def pair_name(pair: Pair) -> str:
