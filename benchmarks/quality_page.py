@@ -25,8 +25,8 @@ IN_README = {
 """Columns of README's table, and of which methods each shows the best."""
 BEGIN, END = "<!-- held-out quality, written by benchmarks/quality.py -->\n\n", "\n\n<!-- end of held-out quality -->"
 NOTE = (
-    "Held-out log loss, mean over seeds; made by `python benchmarks/quality.py --order random`, which goes on where it stopped "
-    "(`--seeds 0` only writes this page). In brackets: above MBCT's on the same seeds, ×1e-5, "
+    "Held-out log loss, mean over seeds; made by `python benchmarks/quality.py --order random`, which goes on where it "
+    "stopped (`--seeds 0` only writes this page). In brackets: above MBCT's on the same seeds, ×1e-5, "
     "± standard error. Bold is the lowest. A method that ran on fewer seeds says so; its mean is of those seeds."
 )
 
