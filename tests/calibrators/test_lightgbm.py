@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from mbct.calibrators import LightGBMCalibrator
-from mbct.calibrators.persistence import dumps
+from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError, MissingDependencyError, ParameterError
 
 
@@ -52,6 +52,16 @@ def test_unseen_and_missing_values_have_a_prediction():
     fitted = boosted().fit(frame, y)
     odd = pd.DataFrame({"p": [0.2, 0.2], "site": ["never", None], "x": [np.nan, 0.1]})
     assert np.all(np.isfinite(fitted.calibrate(odd)))
+
+
+def test_a_bias_of_missing_values_is_learnt():
+    rng = np.random.default_rng(0)
+    z, missing = rng.normal(-1.0, 1.0, 6000), rng.random(6000) < 0.4
+    truth = 1 / (1 + np.exp(-(z + 1.5 * missing)))
+    frame = pd.DataFrame({"p": 1 / (1 + np.exp(-z)), "x": np.where(missing, np.nan, rng.random(6000).round(1))})
+    fitted = boosted().fit(frame, (rng.random(6000) < truth).astype(int))
+    assert mean_error(fitted.calibrate(frame), truth) < 0.3 * mean_error(frame["p"], truth)
+    assert loads(dumps(fitted)).calibrate(frame).tolist() == fitted.calibrate(frame).tolist()
 
 
 def test_where_nothing_is_to_be_gained_the_base_stays():

@@ -62,6 +62,8 @@ def trees_of_text(text: str) -> list[dict[str, list[Any]]]:
             tree |= {name: list(map(float, fields.get(name, "").split())) for name in _FLOATS}
         except ValueError as error:
             raise ModelFileError(f"the text of LightGBM's model is damaged: {error}; fit again") from error
+        # A split between missing and known values is at infinity, which JSON cannot say.
+        tree["threshold"] = [min(max(value, -_LARGEST), _LARGEST) for value in tree["threshold"]]
         trees.append(tree)
     return trees
 

@@ -140,6 +140,7 @@ class ModelWatcher:
         self._allow_other_columns = allow_other_columns
         self._mark: str | None = None
         self._stopped = threading.Event()
+        self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="mbct-model-watcher", daemon=True)
         self.current: LoadedModel | None = None
         self.health = Health()
@@ -162,8 +163,13 @@ class ModelWatcher:
     def look(self) -> None:
         """One look at the source: swap in what is new and good, refuse what is bad, note what is wrong.
 
-        No exception passes: whatever the source holds, the model in service goes on.
+        No exception passes: whatever the source holds, the model in service goes on. One look at a time, so that
+        nothing is refused twice.
         """
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
         mark = content = None
         try:
             mark = self._source.latest()
