@@ -6,11 +6,15 @@ from pathlib import Path
 import mbct
 
 
-def made_with() -> str:
-    """The line, with ``+`` behind the commit where files of the package differ from it."""
-    commit = _git("rev-parse", "--short=10", "HEAD")
+def commit() -> str:
+    """The commit of this clone, with ``+`` behind it where files of the package differ from it."""
     changed = "+" if _git("status", "--porcelain", "--", "src", "reproduction") else ""
-    return f"Made with MBCT {mbct.__version__}, commit {commit}{changed}."
+    return _git("rev-parse", "--short=10", "HEAD") + changed
+
+
+def made_with() -> str:
+    """The line."""
+    return f"Made with MBCT {mbct.__version__}, commit {commit()}."
 
 
 def write_page(path: Path, text: str) -> None:

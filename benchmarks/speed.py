@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from made_with import commit
 from speed_data import parquet
 from speed_page import write_page
 
@@ -354,7 +355,7 @@ def main() -> None:
     bench = Bench(arguments.folder, arguments.repeats, quick=arguments.quick)
     for part in arguments.only:
         print(part, flush=True)
-        measured = [asdict(row) | {"met": row.met} for row in PARTS[part](bench)]
+        measured = [asdict(row) | {"met": row.met, "commit": commit()} for row in PARTS[part](bench)]
         kept = [row for row in kept if row["part"] != part] + measured
         kept.sort(key=lambda row: list(PARTS).index(row["part"]))
         arguments.out.write_text(json.dumps({"machine": machine(), "rows": kept}, indent=1, ensure_ascii=False) + "\n")

@@ -42,9 +42,19 @@ def write_page(results: Path) -> None:
     where = f"{machine['cores']} cores, Python {machine['python']}, {libraries}"
     lines = [_line(row) for row in rows]
     notes = [f"- {row['work']}: {row['note']}." for row in rows if row["note"]]
-    text = HEAD.format(parts=parts, machine=where) + "\n".join(lines) + "\n\n" + "\n".join(notes) + "\n"
-    (results.parent.parent / "benchmarks.md").write_text(f"{text.rstrip()}\n\n{made_with()}\n")
+    text = HEAD.format(parts=parts, machine=where) + "\n".join(lines) + "\n\n" + "\n".join(notes)
+    made = f"{_commits(rows)}\n\n{made_with()}"
+    (results.parent.parent / "benchmarks.md").write_text(f"{text}\n\n{made}\n")
     (results.parent / "speed.svg").write_text(picture(rows))
+
+
+def _commits(rows: list[dict[str, Any]]) -> str:
+    """Which parts were measured with which commit; the page itself is made with the last one."""
+    parts: dict[str, list[str]] = {}
+    for row in rows:
+        parts.setdefault(row["commit"], [])
+        parts[row["commit"]] += [row["part"]] * (row["part"] not in parts[row["commit"]])
+    return "Measured with commit " + "; ".join(f"{commit}: {', '.join(names)}" for commit, names in parts.items()) + "."
 
 
 def _line(row: dict[str, Any]) -> str:
