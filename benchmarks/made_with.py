@@ -8,7 +8,7 @@ import mbct
 
 def commit() -> str:
     """The commit of this clone, with ``+`` behind it where files of the package differ from it."""
-    changed = "+" if _git("status", "--porcelain", "--", "src", "reproduction") else ""
+    changed = "+" if _git("status", "--porcelain", "--", ":/src", ":/reproduction") else ""
     return _git("rev-parse", "--short=10", "HEAD") + changed
 
 
