@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from made_with import write_page
-from mbct.model.bins import code_offsets
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.masks import sum_trees
 from mbct.model.tree import CalibrationTree
@@ -26,7 +25,6 @@ from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
 from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill, make_distillation_set
-from mbct.training.grower import terminal_nodes
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid
@@ -49,7 +47,7 @@ def joined(trees: Trees, cells: Cells) -> Trees:
     """Leaf values of each tree joined to a few."""
     found = []
     for tree in trees:
-        node = terminal_nodes(tree, cells.codes, code_offsets(cells.n_codes))
+        node = tree.apply(cells.codes)
         weight = np.bincount(node, cells.sums.count, tree.n_nodes)
         group, mean = grouped(tree.leaf_value[tree.leaves], np.maximum(weight[tree.leaves], 1e-9), JOINED)
         value = tree.leaf_value.copy()

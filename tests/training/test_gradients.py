@@ -5,10 +5,9 @@ from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.data.columns import read_columns
 from mbct.data.memory import encode
-from mbct.model.bins import code_offsets
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
-from mbct.training.grower import move, newton_sums, terminal_nodes, with_sums
+from mbct.training.grower import move, newton_sums, with_sums
 
 
 def test_sums_are_the_derivatives_of_the_log_loss():
@@ -41,13 +40,11 @@ def test_sums_are_those_of_the_rows_before_each_tree():
     codes = encode(read_columns(data.frame), model.bins, data.p)
     cells = build_cells(codes, data.p, data.y, None, model.bins, "score")
     log_odds = cells.sums.logit / cells.sums.count
-    offset = code_offsets(cells.n_codes)
     for tree in with_sums(cells, model.trees[:3]):
         assert tree.count[0] == pytest.approx(8_000)
         assert tree.label[0] == pytest.approx(data.y.sum())
         assert tree.pred[0] == pytest.approx(np.sum(cells.sums.count * sigmoid(log_odds)), rel=1e-8)
-        node = terminal_nodes(tree, cells.codes, offset)
-        assert np.array_equal(node, tree.apply(cells.codes))
+        node = tree.apply(cells.codes)
         leaf = int(tree.leaves[0])
         assert tree.label[leaf] == pytest.approx(np.sum(cells.sums.label[node == leaf]))
         log_odds = log_odds + tree.leaf_value[node]

@@ -125,7 +125,7 @@ def test_all_rows_are_shrunk_less_than_four_fifths_of_them():
     truth = np.random.default_rng(1).normal(0.0, 0.5, N_VALUES)
     parts = parts_with(truth, n_rows=20_000)
     offsets = fit(parts)
-    steps, constant = refitted(offsets, parts, np.zeros(len(parts.weight)))
+    steps, constant = refitted(offsets, parts, lambda: np.zeros(len(parts.weight)))
     mean = np.mean(offsets.steps, axis=0)
     centred = truth - truth.mean()
     assert np.isfinite(constant)

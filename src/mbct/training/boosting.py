@@ -20,6 +20,8 @@ from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
 from mbct.validation import FloatArray
 
 _MOST_FOLDS = 100
+_LEAST_STRETCH = 25  # Rounds of a stretch from which the loss to come is foreseen
+_SLOWEST = 0.99  # Share of a stretch's gain that the next one brings at most
 _RECENT = 3  # Rounds within which a loss that still falls must have fallen
 
 OnRound = Callable[[int], None]
@@ -170,8 +172,14 @@ class CrossFittedBoosting(Generic[FoldType]):
         self.held_out = folds[0].log_odds.copy()
         self._remember(fold.log_odds[fold.held_out_rows] for fold in folds)
         self.base = sum(fold.held_out_loss() for fold in folds) / weight
-        self.loss, self.n_trees, self.n_rounds = self.base, 0, 0
+        self.loss, self.n_trees = self.base, 0
+        self.losses = [self.base]
         self.stopped = False
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds that have been grown."""
+        return len(self.losses) - 1
 
     @property
     def gain(self) -> float:
@@ -182,6 +190,20 @@ class CrossFittedBoosting(Generic[FoldType]):
     def still_falls(self) -> bool:
         """Whether one of the last rounds was the best."""
         return not self.stopped and self.n_rounds - self.n_trees < _RECENT
+
+    def lowest_by(self, n_rounds: int) -> float:
+        """The loss that so many rounds may reach at best, if each stretch of rounds goes on to gain less than the last.
+
+        The gain of the last two stretches, a quarter of the rounds each, is continued as a geometric series, twice as
+        large for safety.
+        """
+        stretch = self.n_rounds // 4
+        earlier, before, now = (self.losses[self.n_rounds - back * stretch] for back in (2, 1, 0))
+        if stretch < _LEAST_STRETCH or before <= now:
+            return 0.0
+        ratio = min((before - now) / max(earlier - before, before - now), _SLOWEST)
+        n_stretches = (n_rounds - self.n_rounds) / stretch
+        return now - 2.0 * (before - now) * ratio * (1.0 - ratio**n_stretches) / (1.0 - ratio)
 
     def run(
         self,
@@ -200,7 +222,7 @@ class CrossFittedBoosting(Generic[FoldType]):
                 coming = self._submit_round(pool, current)
             grown = [each.result() for each in current]
             loss = sum(each.loss for each in grown) / self.weight
-            self.n_rounds += 1
+            self.losses.append(loss)
             on_round(self.n_rounds)
             if loss < self.loss - LEAST_PROGRESS:
                 self.loss, self.n_trees = loss, self.n_rounds
@@ -331,5 +353,10 @@ def best_ensembles(
 
 
 def _out_of_reach(best: CrossFittedBoosting[FoldType]) -> Callable[[CrossFittedBoosting[FoldType]], bool]:
-    """Whether an attempt has had three times as many rounds as the best one and is still behind it."""
-    return lambda found: found.n_rounds > 3 * best.n_trees + 20 and found.loss > best.loss
+    """Whether an attempt is behind the best one and will be after three times as many rounds as that had."""
+
+    def beaten(found: CrossFittedBoosting[FoldType]) -> bool:
+        last = 3 * best.n_trees + 20
+        return found.loss > best.loss and (found.n_rounds > last or found.lowest_by(last) > best.loss)
+
+    return beaten

@@ -217,7 +217,7 @@ def _mean_of_folds(
 
 def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown: Trees) -> Trees:
     """The offsets fitted on all rows beside the trees."""
-    steps, constant = refitted(offsets, rows, sum_trees(grown, rows.codes, rows.n_codes))
+    steps, constant = refitted(offsets, rows, lambda: sum_trees(grown, rows.codes, rows.n_codes))
     return offset_trees(offsets.features, shrinkage * steps, shrinkage * constant, rows)
 
 

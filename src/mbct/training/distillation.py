@@ -9,9 +9,10 @@ it there and miss it elsewhere; synthetic rows that mix the values of two real o
 compression: Buciluă, Caruana and Niculescu-Mizil, 2006).
 """
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,12 +22,12 @@ import numpy.typing as npt
 from mbct.model.bins import CodeMatrix, code_offsets
 from mbct.model.masks import sum_trees
 from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
-from mbct.stats.logodds import sigmoid
+from mbct.stats.logodds import logit, sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.cells import Cells
-from mbct.training.grower import grow_tree, move, newton_sums, terminal_nodes
+from mbct.training.grower import grow_tree, move, newton_sums, terminal_nodes_of_growth
 from mbct.training.nodes import TreeOptions
-from mbct.training.tables import ClassedRows, TableGrowth
+from mbct.training.tables import ROWS_TRIED, ClassedRows, TableGrowth
 from mbct.validation import FloatArray
 
 HELD_OUT = 1
@@ -39,6 +40,10 @@ _MOST_SYNTHETIC_WEIGHT = 3.0
 """Weight of all synthetic rows beside that of the real ones that are learnt from, at most; one weighs as a real one."""
 _LARGEST_STEP = 1.0
 """Newton steps of one pass are held inside this."""
+_LIFTED_BY_PASSES = 0.02
+"""Fidelity that the Newton passes at the end of a stage are not expected to exceed."""
+_REFITTED_AT_ONCE = 1 << 14
+"""Rows of which a thread sums the derivatives at once."""
 _PASSES_TO_EVALUATE = 3
 """Newton passes after which a new tree is evaluated."""
 _ROUNDING = 1e-9
@@ -141,21 +146,24 @@ def distill(
     kept: tuple[CalibrationTree, ...] = (),
 ) -> DistilledTrees:
     """Few trees for a distillation set, after the trees ``kept``, which come first; their sums are still empty."""
-    student = _Student(rows, rows.log_odds + sum_trees(kept, rows.codes, rows.n_codes), options)
     reached: list[float] = []
-    for stage in options.stages:
-        while len(student.trees) < stage.n_trees - len(kept):
-            student.grow()
-            on_tree(1)
-            if options.tables and len(student.trees) % _REFIT_EVERY == 0:
-                student.refit(_PASSES_IN_GROWTH)
-        student.refit(options.passes)
-        reached.append(student.fidelity())
-        if options.promising <= reached[-1] < options.enough and options.cycles:
-            student.improve(on_tree)
-            reached[-1] = student.fidelity()
-        if reached[-1] >= stage.fidelity or _out_of_reach(reached, options):
-            break
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        student = _Student(rows, rows.log_odds + sum_trees(kept, rows.codes, rows.n_codes), options, pool)
+        for stage in options.stages:
+            while len(student.trees) < stage.n_trees - len(kept):
+                student.grow()
+                on_tree(1)
+                if options.tables and len(student.trees) % _REFIT_EVERY == 0:
+                    student.refit(_PASSES_IN_GROWTH)
+            reached.append(student.fidelity())
+            if stage is options.stages[-1] or reached[-1] > stage.fidelity - _LIFTED_BY_PASSES:
+                student.refit(options.passes)
+                reached[-1] = student.fidelity()
+            if options.promising <= reached[-1] < options.enough and options.cycles:
+                student.improve(on_tree)
+                reached[-1] = student.fidelity()
+            if reached[-1] >= stage.fidelity or _out_of_reach(reached, options):
+                break
     return DistilledTrees((*kept, *student.trees), reached[-1], reached[-1] >= stage.fidelity)
 
 
@@ -167,12 +175,23 @@ def _out_of_reach(reached: list[float], options: DistillationOptions) -> bool:
     return reached[-1] + left * max(reached[-1] - reached[-2], 0.0) < options.stages[-1].fidelity
 
 
+class _Candidate(NamedTuple):
+    """A grown tree and the node of every row that it was grown on; nodes of other rows are still to be found."""
+
+    tree: CalibrationTree
+    nodes: IntArray
+
+
 class _Student:
     """The few trees, the nodes in which they put the rows, and the rows' log-odds after them."""
 
-    def __init__(self, rows: BinnedRows, log_odds: FloatArray, options: DistillationOptions):
+    def __init__(self, rows: BinnedRows, log_odds: FloatArray, options: DistillationOptions, pool: Executor):
         self.rows = rows
+        self.pool = pool
         self.train_rows = rows.train_rows(HELD_OUT)
+        self.held_out_rows = rows.held_out_rows(HELD_OUT)
+        self.held_out_codes = rows.codes[self.held_out_rows]
+        self.ensemble_log_odds = logit(rows.label / rows.weight)
         self.log_odds = log_odds
         self.options = options
         self.tables = TableGrowth(rows, self.train_rows, options.tables) if options.tables else None
@@ -189,30 +208,32 @@ class _Student:
             self._put(len(self.trees), self._tree(self.options.growth))
             return
         tables = self.tables
-        with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(lambda: self._evaluated(tables.next_table(self.log_odds)))
-            chosen = self._first_features()
-            others = [self._evaluated(tables.classed(chosen))] if chosen else []
-            found = [waiting.result(), *others]
+        waiting = self.pool.submit(lambda: self._evaluated(tables.next_table(self.log_odds)))
+        chosen = self._first_features()
+        others = [self._evaluated(tables.classed(chosen))] if chosen else []
+        found = [waiting.result(), *others]
         self._put(len(self.trees), min(found, key=lambda each: each[0])[1])
 
     def _first_features(self) -> tuple[int, ...]:
         """Features that a tree over all of them splits by first."""
-        first = self._tree(self.options.growth._replace(max_leaves=_LEAVES_TO_CHOOSE)).feature
+        some = self.train_rows[:: -(-len(self.train_rows) // ROWS_TRIED)]
+        options = self.options.growth._replace(max_leaves=_LEAVES_TO_CHOOSE)
+        first = self._grown(self.rows, some, self.rows.usable, options).tree.feature
         return tuple(sorted(tuple(dict.fromkeys(first[first >= 0].tolist()))[:_FIRST_FEATURES]))
 
-    def _evaluated(self, classed: ClassedRows) -> tuple[float, CalibrationTree]:
-        """A table, and the divergence that it would leave."""
-        tree = classed.expanded(self._grown(classed.rows, classed.rows.usable, self.options.table_growth))
-        node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
-        return _divergence(self.rows, self.train_rows, self.log_odds + tree.leaf_value[node]), tree
+    def _evaluated(self, classed: ClassedRows) -> tuple[float, _Candidate]:
+        """A table, and the log loss that it would leave."""
+        found = self._grown(classed.rows, self.train_rows, classed.rows.usable, self.options.table_growth)
+        loss = self.rows.loss(self.train_rows, self.log_odds + found.tree.leaf_value[found.nodes])
+        return loss, found._replace(tree=classed.expanded(found.tree))
 
-    def _put(self, number: int, tree: CalibrationTree) -> None:
+    def _put(self, number: int, found: _Candidate) -> None:
         """Set one tree, or the next one, and move the rows by it."""
-        node = terminal_nodes(tree, self.rows.codes, self.rows.offset)
+        tree, nodes = found
+        nodes[self.held_out_rows] = tree.apply(self.held_out_codes)
         self.trees[number : number + 1] = [tree]
-        self.nodes[number : number + 1] = [node]
-        move(self.log_odds, tree.leaf_value, node)
+        self.nodes[number : number + 1] = [nodes]
+        move(self.log_odds, tree.leaf_value, nodes)
 
     def refit(self, passes: int) -> None:
         """Newton passes over the leaf values of all trees."""
@@ -222,7 +243,7 @@ class _Student:
 
     def improve(self, on_tree: Callable[[int], None]) -> None:
         """Replace trees in turn, each by one grown in full beside the others, until that is enough or helps no more."""
-        divergence = self._divergence()
+        divergence = self._divergence(self.train_rows, self.log_odds)
         for _ in range(self.options.cycles):
             before = divergence
             for number in range(len(self.trees)):
@@ -238,7 +259,7 @@ class _Student:
         move(self.log_odds, -self.trees[number].leaf_value, self.nodes[number])
         self._put(number, self._tree(self.options.growth._replace(rate=1.0)))
         self.refit(_PASSES_TO_EVALUATE)
-        now = self._divergence()
+        now = self._divergence(self.train_rows, self.log_odds)
         if now < divergence * (1.0 - _ROUNDING):
             return now
         self.trees, self.nodes, self.log_odds = trees, nodes, log_odds
@@ -246,41 +267,44 @@ class _Student:
 
     def fidelity(self) -> float:
         """1 − KL(ensemble ‖ trees)/KL(ensemble ‖ base), over the held-out cells."""
-        held_out = self.rows.held_out_rows(HELD_OUT)
-        total = _divergence(self.rows, held_out, self.rows.log_odds)
-        return 1.0 - _divergence(self.rows, held_out, self.log_odds) / total if total > 0.0 else 1.0
+        total = self._divergence(self.held_out_rows, self.rows.log_odds)
+        return 1.0 - self._divergence(self.held_out_rows, self.log_odds) / total if total > 0.0 else 1.0
 
-    def _divergence(self) -> float:
-        """KL(ensemble ‖ trees) over the rows that trees are grown on."""
-        return _divergence(self.rows, self.train_rows, self.log_odds)
+    def _divergence(self, chosen: RowNumbers, log_odds: FloatArray) -> float:
+        """KL(ensemble ‖ predictions) over some rows: their log loss beyond that of the ensemble itself."""
+        return self.rows.loss(chosen, log_odds) - self.rows.loss(chosen, self.ensemble_log_odds)
 
-    def _tree(self, options: TreeOptions) -> CalibrationTree:
-        return self._grown(self.rows, self.rows.usable, options)
+    def _tree(self, options: TreeOptions) -> _Candidate:
+        return self._grown(self.rows, self.train_rows, self.rows.usable, options)
 
-    def _grown(self, rows: BinnedRows, features: npt.NDArray[np.int64], options: TreeOptions) -> CalibrationTree:
+    def _grown(
+        self, rows: BinnedRows, train_rows: RowNumbers, features: npt.NDArray[np.int64], options: TreeOptions
+    ) -> _Candidate:
         gradient = np.zeros((len(self.log_odds), 4), dtype=np.float32)
-        grown = grow_tree(rows, self.train_rows, features, self.log_odds, rows.label, gradient, options, np.uint64(0))
+        grown = grow_tree(rows, train_rows, features, self.log_odds, rows.label, gradient, options, np.uint64(0))
+        nodes = np.zeros(len(self.log_odds), dtype=np.int32)
+        terminal_nodes_of_growth(grown, nodes)
         empty = np.zeros(len(grown.feature))
         leaf_value = rounded(grown.leaf_value * options.rate)
-        return CalibrationTree(grown.feature, grown.table_start, grown.table, leaf_value, empty, empty, empty)
+        tree = CalibrationTree(grown.feature, grown.table_start, grown.table, leaf_value, empty, empty, empty)
+        return _Candidate(tree, nodes)
 
     def _refit_tree(self, number: int) -> None:
         """One Newton step on all of a tree's leaf values at once; the rows' log-odds follow."""
         tree, node, ridge = self.trees[number], self.nodes[number], self.options.ridge
-        g, h = newton_sums(self.train_rows, node, self.log_odds, self.rows.weight, self.rows.label, tree.n_nodes)
+
+        def sums(begin: int) -> tuple[FloatArray, FloatArray]:
+            some = self.train_rows[begin : begin + _REFITTED_AT_ONCE]
+            return newton_sums(some, node, self.log_odds, self.rows.weight, self.rows.label, tree.n_nodes)
+
+        begins = range(0, len(self.train_rows), _REFITTED_AT_ONCE)
+        g, h = np.sum(list(self.pool.map(sums, begins)), axis=0)
         change = np.where(
             h > 0, np.clip((g - ridge * tree.leaf_value) / (h + ridge), -_LARGEST_STEP, _LARGEST_STEP), 0.0
         )
         leaf_value = rounded(tree.leaf_value + change)
         move(self.log_odds, leaf_value - tree.leaf_value, node)
         self.trees[number] = replace(tree, leaf_value=leaf_value)
-
-
-def _divergence(rows: BinnedRows, chosen: RowNumbers, log_odds: FloatArray) -> float:
-    weight = rows.weight[chosen]
-    q = np.clip(sigmoid(log_odds[chosen]), 1e-15, 1.0 - 1e-15)
-    t = np.clip(rows.label[chosen] / weight, 1e-15, 1.0 - 1e-15)
-    return float(np.sum(weight * (t * np.log(t / q) + (1.0 - t) * np.log((1.0 - t) / (1.0 - q)))))
 
 
 def make_distillation_set(

@@ -5,7 +5,9 @@ for two random halves of the rows, four numbers in all, so that a split chosen o
 Rows then settle in the leaves of the grown tree, move by their values, and refit them by Newton steps.
 """
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import terminal_nodes_of_rows
+from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree, IntArray, rounded
 from mbct.stats.logodds import sigmoid
 from mbct.stats.random_stream import half_of, random_bits
@@ -200,39 +201,47 @@ def frozen_tree(tree: GrownTree, leaf_value: FloatArray, sums: FloatArray) -> Ca
     return CalibrationTree(tree.feature, tree.table_start, tree.table, leaf_value, *columns)
 
 
-def terminal_nodes(tree: CalibrationTree, codes: CodeMatrix, offset: npt.NDArray[np.int64]) -> IntArray:
-    """Node in which each coded row ends."""
-    rows = np.arange(len(codes), dtype=np.int32)
-    return terminal_nodes_of_rows(codes, rows, tree.feature, tree.table_start, tree.table, offset)
+@kernel
+def terminal_nodes_of_growth(tree: GrownTree, out: IntArray) -> None:
+    """Write the leaf of every row that a tree was grown on."""
+    for node in range(len(tree.feature)):
+        if tree.feature[node] < 0:
+            for t in range(tree.begin[node], tree.end[node]):
+                out[tree.rows[t]] = node
 
 
 def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[CalibrationTree]:
     """The trees with the sums of all cells in each node; an inner node's value is the mean of those below it."""
     log_odds = cells.sums.logit / cells.sums.count
-    offset = code_offsets(cells.n_codes)
     finished = []
-    for tree in trees:
-        node = terminal_nodes(tree, cells.codes, offset)
-        pred = cells.sums.count * sigmoid(log_odds)
-        sums = np.column_stack(
-            [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
-        ).astype(np.float64)
-        log_odds += tree.leaf_value[node]
-        finished.append(_summed_upwards(tree, sums))
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for tree, node in zip(trees, pool.map(lambda tree: tree.apply(cells.codes), trees), strict=True):
+            pred = cells.sums.count * sigmoid(log_odds)
+            sums = np.column_stack(
+                [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
+            ).astype(np.float64)
+            log_odds += tree.leaf_value[node]
+            leaf_value = tree.leaf_value.copy()
+            _sum_upwards(tree.parents, leaf_value, sums)
+            count, label, pred = (rounded(sums[:, column]) for column in range(3))
+            finished.append(replace(tree, leaf_value=rounded(leaf_value), count=count, label=label, pred=pred))
     return finished
 
 
-def _summed_upwards(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
-    leaf_value = tree.leaf_value.copy()
-    for node in range(tree.n_nodes - 1, -1, -1):
-        children = tree.child_numbers(node)
-        if len(children):
-            weight = sums[children, 0]
-            if weight.sum() > 0.0:
-                leaf_value[node] = np.average(leaf_value[children], weights=weight)
-            sums[node] += sums[children].sum(axis=0)
-    count, label, pred = (rounded(sums[:, column]) for column in range(3))
-    return replace(tree, leaf_value=rounded(leaf_value), count=count, label=label, pred=pred)
+@kernel
+def _sum_upwards(parent: npt.NDArray[np.int64], leaf_value: FloatArray, sums: FloatArray) -> None:
+    """Add the sums of children, whose numbers are higher, to their parent; its value becomes the mean of theirs."""
+    weight = np.zeros(len(parent))
+    weighted = np.zeros(len(parent))
+    for node in range(len(parent) - 1, -1, -1):
+        if weight[node] > 0.0:
+            leaf_value[node] = weighted[node] / weight[node]
+        above = parent[node]
+        if above >= 0:
+            weight[above] += sums[node, 0]
+            weighted[above] += leaf_value[node] * sums[node, 0]
+            for column in range(sums.shape[1]):
+                sums[above, column] += sums[node, column]
 
 
 Groups = npt.NDArray[Any]

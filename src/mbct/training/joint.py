@@ -7,11 +7,12 @@ shrinkage are those of :mod:`mbct.training.default`.
 
 import numpy as np
 
+from mbct.model.masks import terminal_nodes_of_rows
 from mbct.model.tree import CalibrationTree
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_gain
-from mbct.training.grower import frozen_tree, grow_tree, settle_rows, terminal_nodes
+from mbct.training.grower import frozen_tree, grow_tree, settle_rows
 from mbct.validation import FloatArray
 
 ClassTrees = tuple[tuple[CalibrationTree, ...], ...]
@@ -69,7 +70,10 @@ class JointFold:
         leaf_value = tree.leaf_value * options.rate
         sums = settle_rows(tree, leaf_value, self.gradient, rows.weight, positive, log_odds, rows.block_numbers)
         self.trees[k].append(frozen_tree(tree, leaf_value, sums))
-        moved[:, k] += leaf_value[terminal_nodes(self.trees[k][-1], rows.codes, rows.offset)]
+        node = terminal_nodes_of_rows(
+            rows.codes, rows.all_rows, tree.feature, tree.table_start, tree.table, rows.offset
+        )
+        moved[:, k] += leaf_value[node]
 
 
 def boost_joint(

@@ -330,7 +330,7 @@ def fit_value_offsets(rows: BinnedRows, n_folds: int, pool: Executor) -> Offsets
     return best
 
 
-def refitted(offsets: Offsets, rows: BinnedRows, tree_steps: FloatArray) -> tuple[FloatArray, float]:
+def refitted(offsets: Offsets, rows: BinnedRows, tree_steps: Callable[[], FloatArray]) -> tuple[FloatArray, float]:
     """Steps and constant: the mean of the folds', those of categories fitted again on all rows beside ``tree_steps``.
 
     The folds' steps are shrunk as four fifths of the rows ask for; their mean needs less shrinkage.
@@ -339,7 +339,7 @@ def refitted(offsets: Offsets, rows: BinnedRows, tree_steps: FloatArray) -> tupl
     categories = [j for j in offsets.features if not rows.ordered[j]]
     if not categories:
         return steps, constant
-    fit = _OffsetsFit(rows, rows.all_rows, categories, rows.log_odds + tree_steps)
+    fit = _OffsetsFit(rows, rows.all_rows, categories, rows.log_odds + tree_steps())
     fit.steps, fit.constant = np.asarray(np.round(steps, DECIMALS)), constant
     fit.log_odds += constant
     for j in offsets.features:

@@ -91,21 +91,9 @@ def clearly_above(value: float, other: float) -> bool:
 
 
 @kernel
-def value_order(
-    g: FloatArray, h: FloatArray, parent_shrinkage: float, ordered: bool
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """Order in which values are cut, and their keys: codes as they are, or values by G/(H + τ)."""
-    if ordered:
-        return np.arange(len(g)), np.arange(len(g)).astype(np.float64)
-    key = g / (h + parent_shrinkage)
-    return np.argsort(key), key
-
-
-@kernel
 def best_cut(
     g: FloatArray,
     h: FloatArray,
-    order: npt.NDArray[np.int64],
     key: FloatArray,
     parent: float,
     parent_shrinkage: float,
@@ -114,26 +102,29 @@ def best_cut(
 ) -> tuple[int, float, float, float]:
     """Last position of the left side (−1: no cut), both values and the gain at the applied value.
 
-    Values whose keys are equal but for rounding are not cut apart, so that their names cannot matter.
+    Values come in the order in which they may be cut. Neighbours whose keys are equal but for rounding are not cut
+    apart, so that their names cannot matter; ``key`` is empty where the order is that of codes.
     """
-    g_all = g.sum()
-    h_all = h.sum()
+    g_all = 0.0
+    h_all = 0.0
+    for t in range(len(g)):
+        g_all += g[t]
+        h_all += h[t]
     best = NO_SPLIT
     position = -1
     k_left = parent
     k_right = parent
     g_left = 0.0
     h_left = 0.0
-    for t in range(len(order) - 1):
-        g_left += g[order[t]]
-        h_left += h[order[t]]
+    for t in range(len(g) - 1):
+        g_left += g[t]
+        h_left += h[t]
         h_right = h_all - h_left
         if h_left < min_curvature:
             continue
         if h_right < min_curvature:
             break
-        here, after = key[order[t]], key[order[t + 1]]
-        if after - here <= _TIE * (abs(here) + abs(after)):
+        if len(key) > 0 and key[t + 1] - key[t] <= _TIE * (abs(key[t]) + abs(key[t + 1])):
             continue
         g_right = g_all - g_left
         left = shrunk_value(g_left, h_left, parent, parent_shrinkage)
@@ -145,9 +136,14 @@ def best_cut(
 
 
 @kernel
+def value_order(g: FloatArray, h: FloatArray, parent_shrinkage: float) -> npt.NDArray[np.int64]:
+    """Order in which values without one are cut: by G/(H + τ)."""
+    return np.argsort(g / (h + parent_shrinkage))
+
+
+@kernel
 def _gain_on_other_half(
-    histogram: FloatArray,
-    active: npt.NDArray[np.int64],
+    sums: FloatArray,
     half: int,
     ordered: bool,
     parent: float,
@@ -155,21 +151,26 @@ def _gain_on_other_half(
     min_curvature: float,
     rate: float,
 ) -> float:
-    """Order, cut and values from one half of the rows; the gain they bring on the other."""
-    g = np.empty(len(active))
-    h = np.empty(len(active))
-    for t in range(len(active)):
-        g[t] = histogram[active[t], 2 * half]
-        h[t] = histogram[active[t], 2 * half + 1]
-    order, key = value_order(g, h, parent_shrinkage, ordered)
-    position, left, right, _ = best_cut(g, h, order, key, parent, parent_shrinkage, 0.5 * min_curvature, rate)
-    other = 1 - half
-    gain = 0.0
-    for t in range(len(active)):
-        code = active[order[t]]
-        k = left if t <= position else right
-        gain += gain_of(k, histogram[code, 2 * other], histogram[code, 2 * other + 1], rate)
-    return gain
+    """Order, cut and values from one half of the rows; the gain they bring on the other. ``sums`` has a row a sum."""
+    g, h = sums[2 * half], sums[2 * half + 1]
+    g_other, h_other = sums[2 - 2 * half], sums[3 - 2 * half]
+    key = g[:0]
+    if not ordered:
+        order = value_order(g, h, parent_shrinkage)
+        g, h, g_other, h_other = g[order], h[order], g_other[order], h_other[order]
+        key = g / (h + parent_shrinkage)
+    position, left, right, _ = best_cut(g, h, key, parent, parent_shrinkage, 0.5 * min_curvature, rate)
+    g_left = 0.0
+    h_left = 0.0
+    g_right = 0.0
+    h_right = 0.0
+    for t in range(position + 1):
+        g_left += g_other[t]
+        h_left += h_other[t]
+    for t in range(position + 1, len(g)):
+        g_right += g_other[t]
+        h_right += h_other[t]
+    return gain_of(left, g_left, h_left, rate) + gain_of(right, g_right, h_right, rate)
 
 
 @kernel
@@ -193,37 +194,42 @@ def search_feature(
     active = np.empty(n_codes, np.int64)
     n_active = 0
     for c in range(n_codes):
-        if histogram[c, 1] + histogram[c, 3] > 0.0:
-            active[n_active] = c
-            n_active += 1
+        active[n_active] = c
+        n_active += histogram[c, 1] + histogram[c, 3] > 0.0
     if n_active < 2:
         return NO_SPLIT
-    active = active[:n_active]
+    sums = np.empty((4, n_active))
     g = np.empty(n_active)
     h = np.empty(n_active)
     for t in range(n_active):
-        g[t] = histogram[active[t], 0] + histogram[active[t], 2]
-        h[t] = histogram[active[t], 1] + histogram[active[t], 3]
-    order, key = value_order(g, h, parent_shrinkage, ordered)
-    position, _, _, score = best_cut(g, h, order, key, value, parent_shrinkage, min_curvature, rate)
+        c = active[t]
+        for column in range(4):
+            sums[column, t] = histogram[c, column]
+        g[t] = histogram[c, 0] + histogram[c, 2]
+        h[t] = histogram[c, 1] + histogram[c, 3]
+    active = active[:n_active]
+    key = g[:0]
+    if not ordered:
+        order = value_order(g, h, parent_shrinkage)
+        active, g, h = active[order], g[order], h[order]
+        key = g / (h + parent_shrinkage)
+    position, _, _, score = best_cut(g, h, key, value, parent_shrinkage, min_curvature, rate)
     if position < 0:
         return NO_SPLIT
     h_left = 0.0
     for t in range(position + 1):
-        h_left += h[order[t]]
+        h_left += h[t]
     side[: n_codes - 2] = 0 if 2.0 * h_left >= h.sum() else 1
     side[n_codes - 2 : n_codes] = 2
     if ordered:
-        threshold = active[order[position]]
+        threshold = active[position]
         for c in range(n_codes - 2):
             side[c] = 0 if c <= threshold else 1
     for t in range(n_active):
-        side[active[order[t]]] = 0 if t <= position else 1
+        side[active[t]] = 0 if t <= position else 1
     if not cross_fitted:
         return score
     crossed = 0.0
     for half in range(2):
-        crossed += _gain_on_other_half(
-            histogram, active, half, ordered, half_values[half], parent_shrinkage, min_curvature, rate
-        )
+        crossed += _gain_on_other_half(sums, half, ordered, half_values[half], parent_shrinkage, min_curvature, rate)
     return crossed

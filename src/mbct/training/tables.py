@@ -30,7 +30,8 @@ Classes = npt.NDArray[np.intp]
 MOST_PLACES = 1 << 16
 """Combinations of classes of one table."""
 _SHARE_JOINED = 4  # One class in four of a category holds several values, those of near corrections
-_ROWS_TRIED = 60_000  # Rows on which sets of features are compared, about
+ROWS_TRIED = 30_000
+"""Rows on which sets of features are compared, about."""
 _FEATURES_TRIED = 12  # Features whose pairs are tried: those that gain most alone
 _PAIRS_EXTENDED = 6  # Best pairs that are tried with a third feature
 _SETS_EXTENDED = 2  # Best larger sets that are tried with one more
@@ -78,7 +79,7 @@ class TableGrowth:
     def next_table(self, log_odds: FloatArray) -> ClassedRows:
         """Rows of the table that gains most at these log-odds."""
         rows, q = self.rows, sigmoid(log_odds)
-        tried = self.train_rows[:: -(-len(self.train_rows) // _ROWS_TRIED)]
+        tried = self.train_rows[:: -(-len(self.train_rows) // ROWS_TRIED)]
         gradient, curvature = rows.label - rows.weight * q, rows.weight * q * (1.0 - q)
 
         def gain(features: Features) -> float:
