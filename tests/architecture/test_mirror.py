@@ -36,6 +36,7 @@ OF_SEVERAL = {
     "evaluation/metrics/test_scorers.py": "metrics as scikit-learn scorers",
     "evaluation/metrics/test_segments.py": "segments of evaluation/metrics/rows.py",
     "export/sql/test_engines.py": "the exported SQL in real databases",
+    "export/sql/test_intervals.py": "intervals of export/sql/statement.py in real databases",
     "export/test_exports_guide.py": "the guide on exports",
     "model/test_code_tests.py": "tests of codes in model/conditions.py, in every engine",
     "plots/test_displays.py": "what all displays share",

@@ -1,6 +1,7 @@
-"""The whole model as one expression, a SELECT or a VIEW."""
+"""The whole model as one expression, a SELECT or a VIEW, with the intervals of its rows where they are asked for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,14 +9,13 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.export.sql.case import WriteCondition, case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
-from mbct.export.sql.dialect import Dialect
-from mbct.export.sql.dialects import DIALECTS, dialect_of
-from mbct.export.sql.intervals import with_intervals
+from mbct.export.sql.dialects import DIALECTS, Dialect, dialect_of
 from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, worth_joining
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, decision_of, decisions, used_features
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.intervals import RowIntervals
 from mbct.stats.logodds import EPSILON
 
 Form = Literal["expression", "select", "view", "tables", "auto"]
@@ -100,7 +100,7 @@ def query_and_tables(
         tables = joined_tables(model, dialect, [f"{alias}.{column}" for column in names], tables_name)
     query = _select(model, dialect, names, source, dialect.identifier(output), tables)
     if interval:
-        query = with_intervals(query, model, dialect, condition_writer(model, dialect, names, {}), output)
+        query = _with_intervals(query, model, dialect, condition_writer(model, dialect, names, {}), output)
     return query, [] if tables is None else tables.creates
 
 
@@ -250,3 +250,48 @@ def in_groups(terms: list[list[str]], operator: str) -> list[str]:
         terms = [["(", *indented(in_groups(group, operator)), ")"] for group in groups]
     (first, *rest) = terms
     return [*first, *(line for lines in rest for line in (f"{operator} {lines[0]}", *lines[1:]))]
+
+
+def _with_intervals(
+    query: str, model: CalibrationEnsemble, dialect: Dialect, condition: WriteCondition, output: str
+) -> str:
+    """The rows of a query whose column ``output`` is the calibrated prediction, with both ends of its interval."""
+    if model.intervals is None:
+        raise ParameterError("the model has no intervals to export: certify it (mbct certify --attach) first")
+    scored, calibrated = dialect.identifier("scored"), dialect.identifier(output)
+    ends = []
+    for column, name in enumerate(("lower", "upper"), start=1):
+        *lines, last = _interval_end(model, model.intervals, dialect, condition, calibrated, column)
+        ends.append("\n".join(indented([*lines, f"{last} AS {dialect.identifier(f'{output}_{name}')}"])))
+    # A string of the query may hold a line break: it stays as it is.
+    query = query.rstrip("\n")
+    return f"SELECT\n  {scored}.*,\n" + ",\n".join(ends) + f"\nFROM (\n{query}\n) AS {scored}\n"
+
+
+def _interval_end(
+    model: CalibrationEnsemble,
+    intervals: RowIntervals,
+    dialect: Dialect,
+    condition: WriteCondition,
+    calibrated: str,
+    column: int,
+) -> list[str]:
+    """clip(calibrated · multiplier of its band in the leaf, 0, 1); the multiplier is in this column of the bands."""
+
+    def multiplier(node: float) -> str:
+        *bands, last = intervals.bands(int(node))
+        if not bands:
+            return dialect.double(last[column])
+        tests = " ".join(
+            f"WHEN {calibrated} <= {dialect.double(band[0])} THEN {dialect.double(band[column])}" for band in bands
+        )
+        return f"CASE {tests} ELSE {dialect.double(last[column])} END"
+
+    lines = [multiplier(0.0)]
+    if (tree := model.bin_tree) is not None:
+        numbered = replace(tree, leaf_value=np.arange(tree.n_nodes, dtype=np.float64))
+        # Two levels are spent on the test for a missing prediction and on the bands.
+        depth = None if dialect.max_case_depth is None else max(dialect.max_case_depth - 2, 1)
+        lines = list(case_lines(decision_of(model, numbered), condition, multiplier, depth))
+    value = [f"{calibrated} * (", *indented(lines), ")"]
+    return [f"CASE WHEN {calibrated} IS NULL THEN NULL ELSE", *indented(_clipped(dialect, 0.0, 1.0, value)), "END"]
