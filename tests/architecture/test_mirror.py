@@ -46,6 +46,7 @@ OF_SEVERAL = {
     "reproduction/test_published_page.py": "docs/reproduction",
     "serving/test_docs_deploying.py": "the page on deploying",
     "serving/test_grafana.py": "deploy/grafana/mbct.json",
+    "serving/test_live.py": "live calibration of serving/outcome_stream.py",
     "stats/test_block_correlation.py": "correlation within blocks of stats/testing.py",
     "stats/test_cumulative_error.py": "ECCE of stats/expected_error.py",
     "stats/test_duplicates.py": "duplicates behind the sums of stats/sums.py",

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.columns import arrow_columns, check_schema
+from mbct.serving.batch import arrow_columns, check_schema
 from mbct.serving.http import JSON, Problem
 from mbct.serving.loaded_model import Identifier, LoadedModel
 from mbct.serving.options import Limits

@@ -18,10 +18,9 @@ from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.wording import condition
 from mbct.serving.batch import ScoredBatch
-from mbct.serving.journal import Joined, Journal, Remembered, as_columns, lines_of
-from mbct.serving.live import LiveCalibration, LiveMetric
+from mbct.serving.journal import Joined, Journal, Remembered, as_columns, read_lines
 from mbct.serving.options import FeedbackOptions
-from mbct.serving.outcome_stream import OutcomeStream
+from mbct.serving.outcome_stream import LiveCalibration, LiveMetric, OutcomeStream
 from mbct.store import Cells, DroppedDayError, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
@@ -177,7 +176,9 @@ class FeedbackLoop:
 
     def _hand_over(self, path: Path, journal: Journal, sink: OutcomeSink) -> int:
         n_batches = 0
-        for (day, fingerprint), group in groupby(sorted(lines_of(path), key=_day_and_bins), key=_day_and_bins):
+        for (day, fingerprint), group in groupby(
+            sorted(read_lines(path, Joined), key=_day_and_bins), key=_day_and_bins
+        ):
             bins, lines = journal.bins(fingerprint), list(group)
             batch = f"{day}-{path.name.rpartition('-')[2]}-{fingerprint}"
             try:

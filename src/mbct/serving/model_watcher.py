@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.files import write_atomically
 from mbct.model.file import read_bytes
 from mbct.serving.loaded_model import LoadedModel
 from mbct.store.model_registry import ModelRegistry
-from mbct.store.redis_backend import ChangeListener, RedisBackend
+from mbct.store.redis_backend import RedisBackend
 
 log = logging.getLogger("mbct.serving")
 
@@ -60,7 +61,7 @@ class RegistrySource:
 
     def __init__(self, registry: ModelRegistry) -> None:
         self._registry = registry
-        self._listener: ChangeListener | None = None
+        self._listener: Any = None
 
     def latest(self) -> str:
         """The version in service."""
@@ -80,7 +81,7 @@ class RegistrySource:
             if self._listener is None and isinstance(self._registry.backend, RedisBackend):
                 self._listener = self._registry.backend.listener()
             while self._listener and not stopped.is_set() and (left := end - time.monotonic()) > 0:
-                if self._listener.wait(min(left, _LISTEN_SECONDS)):
+                if self._listener.get_message(timeout=min(left, _LISTEN_SECONDS)) is not None:
                     return
         except Exception:
             # The polling that follows reports what is wrong; a fresh subscription is made next time.
@@ -167,32 +168,31 @@ class ModelWatcher:
         nothing is refused twice.
         """
         with self._looking:
-            self._look()
-
-    def _look(self) -> None:
-        mark = content = None
-        try:
-            mark = self._source.latest()
-            if mark != self._mark:
-                content = self._source.read(mark)
-        except Exception as error:
-            if mark is not None and isinstance(error, ModelFileError):
+            mark = content = None
+            try:
+                mark = self._source.latest()
+                if mark != self._mark:
+                    content = self._source.read(mark)
+            except Exception as error:
+                if mark is not None and isinstance(error, ModelFileError):
+                    self._refuse(mark, error)
+                else:
+                    self._note_absence(error)
+                return
+            if not self.health.source_up:
+                log.info("%s is back", self._source)
+                self.health = replace(self.health, source_up=True, problem=None, detail=None)
+            if content is None:
+                return
+            try:
+                loaded = self._build(content, f"the model of {self._source}")
+                if self.current is not None and not self._allow_other_columns:
+                    _require_same_columns(self.current, loaded)
+            except Exception as error:
                 self._refuse(mark, error)
-            else:
-                self._note_absence(error)
-            return
-        self._recovered()
-        if content is None:
-            return
-        try:
-            loaded = self._build(content, f"the model of {self._source}")
-            if self.current is not None and not self._allow_other_columns:
-                _require_same_columns(self.current, loaded)
-        except Exception as error:
-            self._refuse(mark, error)
-            return
-        self._mark = mark
-        self._swap(loaded)
+                return
+            self._mark = mark
+            self._swap(loaded)
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
@@ -234,11 +234,6 @@ class ModelWatcher:
 
     def _goes_on(self) -> str:
         return f"model {self.current.version} keeps serving" if self.current else "there is no model to serve yet"
-
-    def _recovered(self) -> None:
-        if not self.health.source_up:
-            log.info("%s is back", self._source)
-            self.health = replace(self.health, source_up=True, problem=None, detail=None)
 
     def _serve_last_good(self, path: Path) -> None:
         try:

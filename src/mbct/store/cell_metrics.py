@@ -1,6 +1,5 @@
 """How well a model does on cells, and whether one does worse than another, with standard errors by day."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy.typing as npt
 
 from mbct.errors import DataError
 from mbct.model.ensemble import CalibrationEnsemble
+from mbct.stats.blocks import error_of_total
 from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
 from mbct.stats.testing import PairedGain, paired_gain
 from mbct.training.cells import Cells
@@ -69,5 +69,5 @@ def compare_on_cells(
     count = np.bincount(number, cells.sums.count)
     rate = cells.sums.label / cells.sums.count
     gain = np.bincount(number, cells.sums.count * (log_loss_of_logodds(old, rate) - log_loss_of_logodds(new, rate)))
-    spread = float(np.sum((gain - by_row.gain * count) ** 2)) * len(days) / (len(days) - 1)
-    return PairedGain(by_row.gain, max(by_row.error, math.sqrt(spread) / float(count.sum())))
+    error = error_of_total(gain - by_row.gain * count, in_order=False) / float(count.sum())
+    return PairedGain(by_row.gain, max(by_row.error, error))
