@@ -61,7 +61,7 @@ def to_sql(
     query, creates = query_and_tables(
         model,
         found,
-        _qualified(found, table, "table"),
+        ".".join(map(found.identifier, _parts(table, "table"))),
         view_parts if form == "tables" else None,
         output=output,
         columns=columns,
@@ -93,15 +93,21 @@ def query_and_tables(
     """
     if tables_name is None:
         _refuse_size(model, dialect)
-    names = column_names(model, dialect, columns)
-    tables = None
+    names, alias = column_names(model, dialect, columns), dialect.identifier("source")
+    of_source = [f"{alias}.{column}" for column in names]
+    plain = joined = JoinedTables([], [], {}, condition_writer(model, dialect, names, {}))
     if tables_name is not None:
-        alias = dialect.identifier("source")
-        tables = joined_tables(model, dialect, [f"{alias}.{column}" for column in names], tables_name)
-    query = _select(model, dialect, names, source, dialect.identifier(output), tables)
+        joined = joined_tables(model, dialect, of_source, tables_name)
+    elif lookup := lookups(model, decisions(model)):  # large categories
+        joins = [line for feature, each in lookup.items() for line in each.join(dialect, of_source[feature])]
+        joined = JoinedTables([], joins, {}, condition_writer(model, dialect, of_source, lookup))
+    every, start, read = ("*", source, names) if joined is plain else (f"{alias}.*", f"{source} AS {alias}", of_source)
+    *lines, last = indented(_expression(model, dialect, read, joined.condition, joined.steps))
+    selected = [f"  {every},", *lines, f"{last} AS {dialect.identifier(output)}"]
+    query = "\n".join(["SELECT", *selected, f"FROM {start}", *joined.joins]) + "\n"
     if interval:
-        query = _with_intervals(query, model, dialect, condition_writer(model, dialect, names, {}), output)
-    return query, [] if tables is None else tables.creates
+        query = _with_intervals(query, model, dialect, plain.condition, output)
+    return query, joined.creates
 
 
 def _refuse_size(model: CalibrationEnsemble, dialect: Dialect) -> None:
@@ -119,31 +125,6 @@ def _refuse_size(model: CalibrationEnsemble, dialect: Dialect) -> None:
     )
 
 
-def _select(
-    model: CalibrationEnsemble,
-    dialect: Dialect,
-    columns: list[str],
-    table: str,
-    output: str,
-    tables: JoinedTables | None = None,
-) -> str:
-    """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
-    every, source, joins, steps = "*", f"FROM {table}", [], {}
-    condition = condition_writer(model, dialect, columns, {})
-    lookup = lookups(model, decisions(model)) if tables is None else {}
-    if lookup or tables is not None:
-        alias = dialect.identifier("source")
-        every, source = f"{alias}.*", f"FROM {table} AS {alias}"
-        columns = [f"{alias}.{column}" for column in columns]
-    if tables is not None:
-        condition, joins, steps = tables.condition, tables.joins, tables.steps
-    elif lookup:
-        condition = condition_writer(model, dialect, columns, lookup)
-        joins = [line for feature, each in lookup.items() for line in each.join(dialect, columns[feature])]
-    *lines, last = indented(_expression(model, dialect, columns, condition, steps))
-    return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
-
-
 def column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None = None) -> list[str]:
     """The quoted column of each feature; those that differ in case only are refused."""
     renamed = dict(columns or {})
@@ -157,10 +138,6 @@ def column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[
             "rename one of them, and say so with columns={…}"
         )
     return [dialect.identifier(name) for name in names]
-
-
-def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> str:
-    return ".".join(map(dialect.identifier, _parts(name, argument)))
 
 
 def _parts(name: str | Sequence[str], argument: str) -> list[str]:
