@@ -51,6 +51,7 @@ OF_SEVERAL = {
     "stats/test_cumulative_error.py": "ECCE of stats/expected_error.py",
     "stats/test_duplicates.py": "duplicates behind the sums of stats/sums.py",
     "stats/test_smooth_error.py": "smooth ECE of stats/expected_error.py",
+    "store/test_cell_metrics.py": "metrics and comparisons on cells of store/refresh.py",
     "store/test_crashes.py": "writers that die",
     "test_attack.py": "scripts/attack.py, for some seconds",
     "test_container.py": "deploy/: the container's own commands, and what stands around it",

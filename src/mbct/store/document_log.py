@@ -77,17 +77,13 @@ class DocumentLog:
             number, body = self.newest()
             changed = change(body)
             if changed is None:
-                if written:
-                    self._tidy(number)
+                if written and self.kept is not None:
+                    for old in self.numbers():
+                        if old <= number - self.kept:
+                            self.storage.remove(self._name(old))
                 return body
             written = self.append(number + 1, changed)
         raise StorageError(f"{self.storage.url}/{self.folder} is written by too many at once: try again")
-
-    def _tidy(self, number: int) -> None:
-        if self.kept is not None:
-            for old in self.numbers():
-                if old <= number - self.kept:
-                    self.storage.remove(self._name(old))
 
     def _name(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"
