@@ -21,6 +21,10 @@ from mbct.model.ensemble import CalibrationEnsemble
 from mbct.validation import FloatArray, as_probabilities
 
 Codes = npt.NDArray[np.integer[Any]]
+_OF_NUMBERS = ("integer", "floating", "boolean", "decimal", "null")
+_OF_TEXTS = ("string", "large_string", "string_view")
+_OF_CATEGORIES = (*_OF_NUMBERS, *_OF_TEXTS, "date", "timestamp", "binary", "large_binary")
+"""Arrow types whose values can be those of a feature; nothing nested can."""
 
 
 class ScoredBatch(NamedTuple):
@@ -202,9 +206,9 @@ def check_schema(bins: FeatureBins, schema: Any, ids_column: str | None = None) 
     import pyarrow as pa
 
     names = schema.names
-    needed = [(feature.name, _takes_numbers if isinstance(feature, NumberBins) else _takes_any) for feature in bins]
+    needed = [(feature.name, _OF_NUMBERS if isinstance(feature, NumberBins) else _OF_CATEGORIES) for feature in bins]
     wanted = []
-    for name, takes in [*needed, *([] if ids_column is None else [(ids_column, _is_text)])]:
+    for name, types in [*needed, *([] if ids_column is None else [(ids_column, _OF_TEXTS)])]:
         if name not in names:
             purpose = " for ids" if name == ids_column else ""
             raise DataError(f"column {name!r}{purpose} is missing; the table has {names}")
@@ -212,7 +216,8 @@ def check_schema(bins: FeatureBins, schema: Any, ids_column: str | None = None) 
             raise DataError(f"column {name!r} is there {names.count(name)} times")
         kind = schema.field(name).type
         plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-        if not takes(plain) or (plain is not kind and pa.types.is_null(plain)):
+        taken = any(getattr(pa.types, f"is_{each}")(plain) for each in types)
+        if not taken or (plain is not kind and pa.types.is_null(plain)):
             raise DataError(f"column {name!r} has the Arrow type {kind}, which it cannot have")
         wanted.append(names.index(name))
     return sorted(set(wanted))
@@ -236,28 +241,6 @@ def arrow_columns(bins: FeatureBins, table: Any, text_length: int | None = None)
             raise DataError(f"a value of {feature.name} has {longest:,} characters, at most {text_length:,} are taken")
         columns.append(encoded)
     return columns
-
-
-def _takes_numbers(kind: Any) -> bool:
-    """Whether values of an Arrow type can be those of a number; nothing nested can be those of any feature."""
-    import pyarrow.types as types
-
-    numeric = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    return bool(numeric or types.is_null(kind))
-
-
-def _takes_any(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    temporal = types.is_date(kind) or types.is_timestamp(kind)
-    binary = types.is_binary(kind) or types.is_large_binary(kind)
-    return bool(_takes_numbers(kind) or temporal or binary or _is_text(kind))
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _arrow_floats(column: Any) -> Any:
