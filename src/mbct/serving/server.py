@@ -91,12 +91,12 @@ def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, si
     from mbct.serving.feedback import FeedbackLoop
     from mbct.serving.loaded_model import LoadedModel
     from mbct.serving.metrics import Metrics
-    from mbct.serving.model_watcher import FileSource, ModelSource, ModelWatcher, RegistrySource
+    from mbct.serving.model_watcher import FileSource, ModelSource, ModelWatcher
     from mbct.store.model_registry import ModelRegistry
 
     source: ModelSource
     if _is_registry(model):
-        source = RegistrySource(ModelRegistry(model, name))
+        source = ModelRegistry(model, name)
     elif last_good is not None:
         raise ParameterError("last_good is for models from a registry: a file is its own copy")
     else:

@@ -15,7 +15,6 @@ from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, wor
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, decision_of, decisions, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.intervals import RowIntervals
 from mbct.stats.logodds import EPSILON
 
 Form = Literal["expression", "select", "view", "tables", "auto"]
@@ -232,43 +231,30 @@ def in_groups(terms: list[list[str]], operator: str) -> list[str]:
 def _with_intervals(
     query: str, model: CalibrationEnsemble, dialect: Dialect, condition: WriteCondition, output: str
 ) -> str:
-    """The rows of a query whose column ``output`` is the calibrated prediction, with both ends of its interval."""
-    if model.intervals is None:
+    """The rows of a query whose column ``output`` is the calibrated prediction, with both ends of its interval.
+
+    An end is clip(calibrated · multiplier of its band in the leaf, 0, 1).
+    """
+    if (intervals := model.intervals) is None:
         raise ParameterError("the model has no intervals to export: certify it (mbct certify --attach) first")
-    scored, calibrated = dialect.identifier("scored"), dialect.identifier(output)
+    scored, calibrated, number = dialect.identifier("scored"), dialect.identifier(output), dialect.double
+    # Two levels are spent on the test for a missing prediction and on the bands.
+    depth = None if dialect.max_case_depth is None else max(dialect.max_case_depth - 2, 1)
     ends = []
     for column, name in enumerate(("lower", "upper"), start=1):
-        *lines, last = _interval_end(model, model.intervals, dialect, condition, calibrated, column)
-        ends.append("\n".join(indented([*lines, f"{last} AS {dialect.identifier(f'{output}_{name}')}"])))
+
+        def multiplier(node: float, column: int = column) -> str:
+            *bands, last = intervals.bands(int(node))
+            tests = " ".join(f"WHEN {calibrated} <= {number(band[0])} THEN {number(band[column])}" for band in bands)
+            return f"CASE {tests} ELSE {number(last[column])} END" if bands else number(last[column])
+
+        lines = [multiplier(0.0)]
+        if (tree := model.bin_tree) is not None:
+            numbered = replace(tree, leaf_value=np.arange(tree.n_nodes, dtype=np.float64))
+            lines = list(case_lines(decision_of(model, numbered), condition, multiplier, depth))
+        clipped = _clipped(dialect, 0.0, 1.0, [f"{calibrated} * (", *indented(lines), ")"])
+        named = f"END AS {dialect.identifier(f'{output}_{name}')}"
+        ends.append("\n".join(indented([f"CASE WHEN {calibrated} IS NULL THEN NULL ELSE", *indented(clipped), named])))
     # A string of the query may hold a line break: it stays as it is.
     query = query.rstrip("\n")
     return f"SELECT\n  {scored}.*,\n" + ",\n".join(ends) + f"\nFROM (\n{query}\n) AS {scored}\n"
-
-
-def _interval_end(
-    model: CalibrationEnsemble,
-    intervals: RowIntervals,
-    dialect: Dialect,
-    condition: WriteCondition,
-    calibrated: str,
-    column: int,
-) -> list[str]:
-    """clip(calibrated · multiplier of its band in the leaf, 0, 1); the multiplier is in this column of the bands."""
-
-    def multiplier(node: float) -> str:
-        *bands, last = intervals.bands(int(node))
-        if not bands:
-            return dialect.double(last[column])
-        tests = " ".join(
-            f"WHEN {calibrated} <= {dialect.double(band[0])} THEN {dialect.double(band[column])}" for band in bands
-        )
-        return f"CASE {tests} ELSE {dialect.double(last[column])} END"
-
-    lines = [multiplier(0.0)]
-    if (tree := model.bin_tree) is not None:
-        numbered = replace(tree, leaf_value=np.arange(tree.n_nodes, dtype=np.float64))
-        # Two levels are spent on the test for a missing prediction and on the bands.
-        depth = None if dialect.max_case_depth is None else max(dialect.max_case_depth - 2, 1)
-        lines = list(case_lines(decision_of(model, numbered), condition, multiplier, depth))
-    value = [f"{calibrated} * (", *indented(lines), ")"]
-    return [f"CASE WHEN {calibrated} IS NULL THEN NULL ELSE", *indented(_clipped(dialect, 0.0, 1.0, value)), "END"]
