@@ -14,7 +14,7 @@ from builders import random_model
 from mbct.evaluation.monitor import CalibrationMonitor
 from mbct.serving.batch import ScoredBatch
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.journal import lines_of
+from mbct.serving.journal import Joined, read_lines
 from mbct.serving.options import FeedbackOptions
 from mbct.serving.outcome_stream import OutcomeStream
 from mbct.store import CellStore
@@ -51,7 +51,7 @@ def attack_online(folder: Path, n: int, draw: random.Random) -> Found:
         restarted = FeedbackLoop(options, clock=lambda: 0.0)
         restarted.close()
         files = sorted((folder / "journal").glob("outcomes-*"), key=lambda path: int(path.name.split("-")[1]))
-        lines = [line for path in files for line in lines_of(path)]
+        lines = [line for path in files for line in read_lines(path, Joined)]
         whole = OutcomeStream(options)
         whole.take(lines)
         faults += json.dumps(restarted.stream.state()) != json.dumps(whole.state())

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from mbct.cli import roles as under_test
-from mbct.cli.roles import Roles
+from mbct.cli.roles import Roles, RowOptions
 from mbct.cli.sources import Data
 from mbct.errors import DataError
 
@@ -13,7 +13,8 @@ BASE = {"site": ["a", "b", "a"], "pctr": [0.1, 0.5, 0.9], "click": [0, 1, 1]}
 
 
 def assign(table: pa.Table, **named: Any) -> Roles:
-    return under_test.assign(Data(duckdb.connect().from_arrow(table), "the table"), **named)
+    rows = RowOptions(None, **{"time": None, **named})
+    return under_test.assign(Data(duckdb.connect().from_arrow(table), "the table"), rows)
 
 
 def test_guess():

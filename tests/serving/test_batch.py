@@ -11,8 +11,7 @@ from mbct.data.memory import encode
 from mbct.errors import DataError
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.serving.batch import BatchScorer
-from mbct.serving.columns import arrow_columns
+from mbct.serving.batch import BatchScorer, arrow_columns
 from mbct.serving.row import RowScorer
 
 

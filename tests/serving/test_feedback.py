@@ -13,7 +13,7 @@ from builders import random_model, random_rows
 from mbct.errors import ParameterError, StorageError
 from mbct.serving.batch import BatchScorer
 from mbct.serving.feedback import FeedbackLoop
-from mbct.serving.journal import lines_of, outcome_delays
+from mbct.serving.journal import Joined, outcome_delays, read_lines
 from mbct.serving.options import FeedbackOptions
 from mbct.store import CellStore, cells_of_rows
 
@@ -376,7 +376,7 @@ def test_outcomes_that_could_not_be_forced_to_the_disk_are_not_in_the_journal(tm
     monkeypatch.undo()
     assert loop.join([("b", 1)]).joined == 1
     (journal,) = tmp_path.glob("outcomes-*")
-    assert [line.scored.id for line in lines_of(journal)] == ["a", "b"]
+    assert [line.scored.id for line in read_lines(journal, Joined)] == ["a", "b"]
     loop.close()
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mbct.evaluation.monitor import BANDS
-from mbct.serving.live import LiveCalibration
 from mbct.serving.options import FeedbackOptions
+from mbct.serving.outcome_stream import LiveCalibration
 
 NOON = 1_700_000_100.0
 

@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-import time
 
 import msgspec
 import pytest
@@ -16,7 +15,7 @@ from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import dump_document
 from mbct.serving.loaded_model import LoadedModel
-from mbct.serving.model_watcher import FileSource, ModelWatcher, RegistrySource
+from mbct.serving.model_watcher import FileSource, ModelWatcher
 from mbct.serving.openapi import document as document_of
 from mbct.serving.options import Limits
 from mbct.store.model_registry import ModelRegistry, version_of
@@ -117,7 +116,7 @@ def test_redis_pointer_is_followed_through_its_death(redis_server, content, even
         first = registry.publish(content(random_model(1)))
         copy = tmp_path / "last-good.json"
         watcher = ModelWatcher(
-            RegistrySource(ModelRegistry(RedisBackend(redis_server.url, timeout=1))), poll_seconds=0.1, last_good=copy
+            ModelRegistry(RedisBackend(redis_server.url, timeout=1)), poll_seconds=0.1, last_good=copy
         )
         watcher.start()
         try:
@@ -143,7 +142,7 @@ def test_redis_pointer_is_followed_through_its_death(redis_server, content, even
 def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, eventually):
     with ModelRegistry(redis_server.url) as registry:
         registry.publish(content(random_model(1)))
-        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url))), poll_seconds=20)
+        watcher = ModelWatcher(ModelRegistry(RedisBackend(redis_server.url)), poll_seconds=20)
         watcher.start()
         try:
             eventually(
@@ -161,7 +160,7 @@ def test_news_come_by_the_channel_faster_than_by_polling(redis_server, content, 
 def test_corrupt_content_in_redis_is_refused(redis_server, content, caplog):
     with ModelRegistry(redis_server.url) as registry:
         good = registry.publish(content(random_model(1)))
-        watcher = ModelWatcher(RegistrySource(ModelRegistry(RedisBackend(redis_server.url))))
+        watcher = ModelWatcher(ModelRegistry(RedisBackend(redis_server.url)))
         watcher.look()
         bad = registry.publish(content(random_model(2)))
         registry.backend._client.hset(f"mbct:{{default}}:model:{bad}", "content", b"{}")
@@ -176,9 +175,7 @@ def test_without_redis_the_last_good_copy_serves(content, tmp_path, caplog):
     pytest.importorskip("redis", reason="redis is not installed: pip install 'mbct[redis]'")
     copy = tmp_path / "last-good.json"
     copy.write_bytes(content(random_model(1)))
-    watcher = ModelWatcher(
-        RegistrySource(ModelRegistry(RedisBackend("redis://127.0.0.1:1"))), poll_seconds=0.05, last_good=copy
-    )
+    watcher = ModelWatcher(ModelRegistry(RedisBackend("redis://127.0.0.1:1")), poll_seconds=0.05, last_good=copy)
     watcher.start()
     try:
         assert watcher.current.version == version_of(content(random_model(1)))
@@ -241,9 +238,9 @@ class AbsurdSource:
     def __init__(self):
         self.failing = None
 
-    def latest(self):
-        if self.failing == "latest":
-            raise ZeroDivisionError("in latest")
+    def in_service(self):
+        if self.failing == "in_service":
+            raise ZeroDivisionError("in in_service")
         return str(self.failing)
 
     def read(self, _):
@@ -251,14 +248,11 @@ class AbsurdSource:
             raise RecursionError("in read")
         return dump_document({"method": "mbct", "state": {"model": random_model(1).to_dict()}})
 
-    def wait(self, seconds):
-        time.sleep(seconds)
-
     def close(self):
         pass
 
 
-@pytest.mark.parametrize("failing", ["latest", "read", "build"])
+@pytest.mark.parametrize("failing", ["in_service", "read", "build"])
 def test_no_exception_ends_the_watching(failing, caplog):
     source = AbsurdSource()
     calls = []
@@ -317,7 +311,7 @@ def test_a_model_with_other_columns_is_refused_unless_allowed(model_file, conten
 
 def test_the_model_in_service_of_a_store_is_watched(tmp_path, content):
     registry = ModelRegistry(tmp_path / "store")
-    watcher = ModelWatcher(RegistrySource(registry), poll_seconds=0.01)
+    watcher = ModelWatcher(registry, poll_seconds=0.01)
     watcher.look()
     assert watcher.current is None
     first = registry.publish(content(random_model(1)))

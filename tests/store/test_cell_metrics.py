@@ -4,7 +4,7 @@ import pytest
 from builders import random_model
 from mbct.errors import DataError
 from mbct.stats.logodds import logit, sigmoid
-from mbct.store.cell_metrics import compare_on_cells, log_odds_of_cells, metrics_of_cells
+from mbct.store.refresh import compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.training.cells import build_cells
 
 

@@ -132,10 +132,10 @@ def test_readers_see_whole_versions_while_writers_publish_and_roll_back(redis_se
 
 def test_a_listener_hears_of_moves(registry, redis_server):
     listener = registry.backend.listener()
-    assert listener.wait(0.05) is False
+    assert listener.get_message(timeout=0.05) is None
     with ModelRegistry(redis_server.url, "ctr") as other:
         other.publish(content(1))
-    assert any(listener.wait(0.5) for _ in range(4))
+    assert any(listener.get_message(timeout=0.5) for _ in range(4))
     listener.close()
 
 

@@ -28,14 +28,10 @@ AGGREGATE_EXAMPLES = (
     "mbct cells aggregate monday-13h.csv --store cells --day 2024-05-06 --batch 2024-05-06T13",
     "mbct cells aggregate monday.parquet --store cells --day 2024-05-06 --replace",
 )
-MERGE_EXAMPLES = ("mbct cells merge --store cells", "mbct cells merge --store cells --keep-days 30")
 WINDOW_EXAMPLES = (
     "mbct cells window --store cells --days 7",
     "mbct cells window --store cells --days 30 --half-life 7 -o window.parquet",
 )
-STATUS_EXAMPLES = ("mbct cells status --store cells", "mbct cells status --store cells --json")
-MATURITY_EXAMPLES = ("mbct cells maturity --store cells",)
-VERIFY_EXAMPLES = ("mbct cells verify --store cells",)
 
 
 @click.group()
@@ -111,7 +107,7 @@ def append_rows(
     return store.append(found, bins, day=day, batch=batch, replace=replace)
 
 
-@command(examples=MERGE_EXAMPLES)
+@command(examples=("mbct cells merge --store cells", "mbct cells merge --store cells --keep-days 30"))
 @store_option
 @click.option("--keep-days", type=click.IntRange(min=1), help="Drop all but so many of the newest days, for good.")
 @json_option
@@ -155,7 +151,7 @@ def window(
     answer(text, summary, as_json=as_json)
 
 
-@command(examples=STATUS_EXAMPLES)
+@command(examples=("mbct cells status --store cells", "mbct cells status --store cells --json"))
 @store_option
 @json_option
 def status(store: "CellStore", as_json: bool) -> None:
@@ -183,7 +179,7 @@ def status(store: "CellStore", as_json: bool) -> None:
     print_table(("day", "batches", "rows", "positives", "age"), rows, left=("day",))
 
 
-@command(examples=VERIFY_EXAMPLES)
+@command(examples=("mbct cells verify --store cells",))
 @store_option
 @json_option
 @click.pass_context
@@ -197,7 +193,7 @@ def verify(ctx: click.Context, store: "CellStore", as_json: bool) -> None:
         ctx.exit(1)
 
 
-@command(examples=MATURITY_EXAMPLES)
+@command(examples=("mbct cells maturity --store cells",))
 @store_option
 @json_option
 def maturity(store: "CellStore", as_json: bool) -> None:

@@ -1,6 +1,6 @@
 """``mbct certify``: what rows that a model has not seen guarantee about it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -45,13 +45,11 @@ def certify(
     model: str,
     rows: RowOptions,
     by: tuple[str, ...],
-    alpha: float | None,
-    method: str | None,
-    max_error: float | None,
     top: int,
     output: str | None,
     attach: str | None,
     as_json: bool,
+    **choices: Any,
 ) -> None:
     """Bound how far the truth may be from a model's predictions.
 
@@ -68,16 +66,7 @@ def certify(
     from mbct.evaluation.certify import certify as certify_model
 
     certificate = certify_model(
-        calibrator,
-        table,
-        roles.label,
-        by=by,
-        alpha=alpha,
-        method=method,
-        time=roles.time,
-        groups=roles.group,
-        block=rows.block,
-        max_error=max_error,
+        calibrator, table, roles.label, by=by, time=roles.time, groups=roles.group, block=rows.block, **choices
     )
     if as_json:
         print_json(certificate.to_dict())

@@ -127,28 +127,17 @@ class Fitted:
         """The trees, where the method has any."""
         return getattr(self.calibrator, "model_", None) if self.calibrator.method == "mbct" else None
 
-    @property
-    def reordered(self) -> float | None:
-        """Share of row pairs that changed rank, where the rows were in memory."""
-        return getattr(self.calibrator, "reorder_rate_", None)
-
-    @property
-    def gain(self) -> float | None:
-        """Fall of the held-out log loss, where the method measures it."""
-        return getattr(self.calibrator, "held_out_gain_", None)
-
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         numbers = {name: getattr(self, name) for name in ("rows", "label_rate", "mean_prediction", "mean_calibrated")}
         found: dict[str, Any] = {"method": self.calibrator.method, **numbers, "period": self.period}
         if self.model is not None:
             found |= {"trees": len(self.model.trees), "rules": self.model.n_rules}
-        if self.reordered is not None:
-            found["reorder_rate"] = self.reordered
-        if self.gain is not None:
-            found["held_out_gain"] = self.gain
-            found["held_out_gain_error"] = getattr(self.calibrator, "held_out_gain_error_", None)
-            found["held_out_gain_by_fold"] = getattr(self.calibrator, "held_out_gain_by_fold_", None)
+        if (reordered := getattr(self.calibrator, "reorder_rate_", None)) is not None:
+            found["reorder_rate"] = reordered
+        if getattr(self.calibrator, "held_out_gain_", None) is not None:
+            names = ("held_out_gain", "held_out_gain_error", "held_out_gain_by_fold")
+            found |= {name: getattr(self.calibrator, f"{name}_", None) for name in names}
         return {**found, "corrections": [vars(each) for each in self.corrections]}
 
     def __str__(self) -> str:
@@ -174,7 +163,8 @@ class Fitted:
             few = min(positives, self.rows - positives) < FEWEST
             why = "too few rows to tell" if few else "held-out data show no significant gain"
             return f"no trees: {why}, so predictions are returned unchanged"
-        pairs = "" if self.reordered is None else f"; {self.reordered:.1%} of row pairs changed rank"
+        reordered = getattr(self.calibrator, "reorder_rate_", None)
+        pairs = "" if reordered is None else f"; {reordered:.1%} of row pairs changed rank"
         return f"{getattr(self.calibrator, 'form_', '')}{pairs}"
 
     def _gain(self) -> str:

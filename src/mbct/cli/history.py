@@ -10,10 +10,8 @@ from mbct.cli.shell import command, print_json, print_table
 if TYPE_CHECKING:
     from mbct.store.cell_store import CellStore
 
-EXAMPLES = ("mbct history --store cells", "mbct history --store cells --last 30 --json")
 
-
-@command(examples=EXAMPLES)
+@command(examples=("mbct history --store cells", "mbct history --store cells --last 30 --json"))
 @store_option
 @click.option("--last", default=20, show_default=True, type=click.IntRange(min=1), help="Events to show.")
 @json_option

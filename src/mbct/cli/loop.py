@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mbct.store.history import History
     from mbct.store.model_registry import ModelRegistry
 
-EXAMPLES = ("mbct loop loop.toml", "mbct loop loop.toml --day 2024-05-06")
 _MONITOR = {"by", "segments", "level", "tolerance", "wait_days"}
 _REFRESH = {"days", "half_life", "holdout_days", "require", "level", "maturity", "model"}
 _PUBLISH = {"file", "redis", "name"}
@@ -57,7 +56,7 @@ class LoopConfig:
         return RowOptions(log, None, self.label, self.positive, self.score, self.weight, exclude=self.exclude)
 
 
-@command(examples=EXAMPLES)
+@command(examples=("mbct loop loop.toml", "mbct loop loop.toml --day 2024-05-06"))
 @click.argument("config", type=click.Path())
 @click.option("--day", metavar="YYYY-MM-DD", help="Day whose log to take; yesterday, in UTC, if not given.")
 @json_option

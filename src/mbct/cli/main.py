@@ -27,27 +27,12 @@ WRONG_USE = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
-COMMANDS = {
-    "fit": "mbct.cli.fit",
-    "predict": "mbct.cli.predict",
-    "evaluate": "mbct.cli.evaluate",
-    "monitor": "mbct.cli.monitor",
-    "certify": "mbct.cli.certify",
-    "compare": "mbct.cli.compare",
-    "advise": "mbct.cli.advise",
-    "report": "mbct.cli.report",
-    "rules": "mbct.cli.rules",
-    "export": "mbct.cli.export",
-    "cells": "mbct.cli.cells",
-    "refresh": "mbct.cli.refresh",
-    "publish": "mbct.cli.publish",
-    "rollback": "mbct.cli.publish",
-    "loop": "mbct.cli.loop",
-    "history": "mbct.cli.history",
-    "serve": "mbct.cli.serve",
-    "simulate": "mbct.cli.simulate",
-    "reproduce": "mbct.cli.reproduce",
-}
+_NAMES = """
+    fit predict evaluate monitor certify compare advise report rules export cells refresh publish rollback loop history
+    serve simulate reproduce
+"""
+COMMANDS = {name: f"mbct.cli.{name}" for name in _NAMES.split()} | {"rollback": "mbct.cli.publish"}
+"""The module of each command, in the order of the help."""
 
 
 @click.group(

@@ -4,13 +4,14 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from mbct.cli.roles import NO_TIME, Roles, as_binary, assign, score_columns
+from mbct.cli.roles import Roles, as_binary, assign, score_columns
+from mbct.cli.roles import RowOptions as RowOptions
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
 from mbct.errors import MBCTWarning, ModelFileError, ParameterError
@@ -39,25 +40,6 @@ memory_option = click.option(
     help="Memory for reading, such as 1GB; more goes to disk. Most of it if not given.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document for machines.")
-
-
-@dataclass(frozen=True)
-class RowOptions:
-    """Which rows, what their columns are for, and which rows belong together."""
-
-    data: str | None
-    sql: str | None
-    label: str | None
-    positive: str | None
-    score: str | None
-    weight: str | None
-    time: str | None = NO_TIME
-    group: str | None = None
-    block: "BlockSize" = "day"
-    features: Sequence[str] | None = None
-    """Columns that may explain a bias; empty for every one that is fit to, None where none are wanted."""
-    exclude: Sequence[str] = ()
-    memory_limit: str | None = None
 
 
 def number_or_text(_: click.Context, __: click.Parameter, value: str | None) -> str | int | None:
@@ -186,17 +168,7 @@ def labelled_data(
         named = score_columns(opened, rows.score) if rows.score else [score] if isinstance(score, str) else score or ()
         if len(named) > 1 and not many_classes:
             raise ParameterError(f"this command takes one probability; --score names {len(named)} columns")
-        roles = assign(
-            opened,
-            label=rows.label,
-            score=named[0] if len(named) == 1 else None,
-            scores=named if len(named) > 1 else (),
-            weight=rows.weight,
-            time=rows.time,
-            group=rows.group,
-            features=rows.features,
-            exclude=rows.exclude,
-        )
+        roles = assign(opened, rows, named)
         for line in roles.lines():
             note(line)
         if roles.scores:

@@ -1,7 +1,7 @@
 """``mbct refresh``: refit from a store of cells and promote what is not worse."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,8 +18,6 @@ from mbct.cli.shell import answer, command, write_output
 
 if TYPE_CHECKING:
     from mbct.store.cell_store import CellStore
-    from mbct.store.maturity import MaturityOption
-    from mbct.store.refresh import Require
 
 EXAMPLES = (
     "mbct refresh --store cells -o model.json",
@@ -54,17 +52,12 @@ EXAMPLES = (
 @click.pass_context
 def refresh(
     ctx: click.Context,
+    /,
     store: "CellStore",
-    days: int | None,
-    half_life: float | None,
-    holdout: str,
-    holdout_days: int | None,
-    require: str,
-    level: float,
-    maturity: "MaturityOption",
     settings: dict[str, Any],
     output: str | None,
     as_json: bool,
+    **choices: Any,
 ) -> None:
     """Refit from cells; promote what is not worse.
 
@@ -76,17 +69,8 @@ def refresh(
     from mbct.store.refresh import refresh as refresh_store
 
     check_settings("mbct", settings, MBCTCalibrator._get_param_names())
-    result = refresh_store(
-        store,
-        MBCTCalibrator(**settings) if settings else None,
-        holdout=holdout,
-        holdout_days=holdout_days,
-        days=days,
-        half_life=half_life,
-        require=cast("Require", require.replace("-", " ")),
-        level=level,
-        maturity=maturity,
-    )
+    choices["require"] = choices["require"].replace("-", " ")
+    result = refresh_store(store, MBCTCalibrator(**settings) if settings else None, **choices)
     if output is not None and result.in_service is not None:
         write_output(output, ModelRegistry(store).read(result.in_service))
     answer(f"{result.decision}: {result.reason}", asdict(result), as_json=as_json)

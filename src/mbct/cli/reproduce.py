@@ -4,7 +4,6 @@ import click
 
 from mbct.cli.shell import command
 
-EXAMPLES = ("mbct reproduce",)
 TEXT = """The paper's experiments are beside the package, not in it. In a clone of the repository:
 
     pip install --editable '.[reproduce]'
@@ -14,7 +13,7 @@ TEXT = """The paper's experiments are beside the package, not in it. In a clone 
 NAME instead of all is metrics, table, in-depth, auction or complexity."""
 
 
-@command(examples=EXAMPLES)
+@command(examples=("mbct reproduce",))
 def reproduce() -> None:
     """Say how to repeat the paper's experiments."""
     click.echo(TEXT)

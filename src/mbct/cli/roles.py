@@ -11,6 +11,7 @@ from mbct.errors import DataError
 
 if TYPE_CHECKING:
     from mbct.cli.sources import Data
+    from mbct.training.folds import BlockSize
 
 _LABEL_NAMES = """
     click clicked is_click label target y y_true outcome event converted conversion is_conversion claim default
@@ -41,6 +42,26 @@ NO_TIME = "none"
 _FEWEST_DAYS = 10  # A column of dates with fewer days is not taken for the time unless it is named
 _IN_ORDER = 0.9  # Correlation with the number of the row from which on dates follow the rows
 _FIRST_ROWS = 1_000  # Rows in which texts are tried as dates
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """Which rows, what their columns are for, and which rows belong together."""
+
+    data: str | None
+    sql: str | None = None
+    label: str | None = None
+    positive: str | None = None
+    score: str | None = None
+    weight: str | None = None
+    time: str | None = NO_TIME
+    """A column's name, "none" for none, or None for a column of dates if there is one."""
+    group: str | None = None
+    block: "BlockSize" = "day"
+    features: Sequence[str] | None = None
+    """Columns that may explain a bias; empty for every one that is fit to, None where none are wanted."""
+    exclude: Sequence[str] = ()
+    memory_limit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,30 +110,20 @@ class Roles:
         return {"label": self.label, "score": score, "weight": self.weight, "time": self.time, "group": self.group}
 
 
-def assign(
-    data: "Data",
-    *,
-    label: str | None = None,
-    score: str | None = None,
-    scores: Sequence[str] = (),
-    weight: str | None = None,
-    time: str | None = None,
-    group: str | None = None,
-    features: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-) -> Roles:
-    """Roles of the columns of ``data``; label, score and time are guessed where they are not named.
+def assign(data: "Data", rows: RowOptions, scores: Sequence[str] = ()) -> Roles:
+    """Roles of the columns of ``data``: label, score and time are guessed where they are not named.
 
-    ``features`` names them; an empty sequence takes every column that is fit to be one; None wants none. ``time`` is a
-    column's name, "none" for none, or None for a column of dates if there is one. ``scores``: one for each class.
+    ``scores`` are the columns that ``rows.score`` names, several for many classes.
     """
-    asked_for_none, time = time == NO_TIME, None if time == NO_TIME else time
-    named = [name for name in (label, score, *scores, weight, time, group) if name is not None]
+    weight, group, features, exclude = rows.weight, rows.group, rows.features, rows.exclude
+    asked_for_none, time = rows.time == NO_TIME, None if rows.time == NO_TIME else rows.time
+    named = [name for name in (rows.label, *scores, weight, time, group) if name is not None]
     n_rows = data.count()
     data.require([*named, *(features or ()), *exclude])
-    guessed = [role for role, name in (("label", label), ("score", score or scores)) if not name]
-    label = label or _guess_label(data, set(named))
-    score = score or (scores[0] if scores else _guess_score(data, {*named, label}))
+    guessed = [role for role, name in (("label", rows.label), ("score", scores)) if not name]
+    label = rows.label or _guess_label(data, set(named))
+    score = scores[0] if scores else _guess_score(data, {*named, label})
+    classes = tuple(scores) if len(scores) > 1 else ()
     taken = [name for name in (label, score, *scores[1:], weight) if name is not None]
     if len(set(taken)) < len(taken):
         raise DataError(f"label, score and weight must be different columns, got {', '.join(taken)}")
@@ -124,7 +135,7 @@ def assign(
         time, unused = _guess_time(data, list(dates))
         guessed += ["time"] if time is not None else []
         dates |= {name: f"{dates[name]}; {reason}" for name, reason in unused.items()}
-    roles = Roles(label, score, None, weight, time, group, (), tuple(guessed), tuple(scores))
+    roles = Roles(label, score, None, weight, time, group, (), tuple(guessed), classes)
     if features is None:
         return roles
     if features:

@@ -1,16 +1,14 @@
 """``mbct serve``: the scoring service."""
 
 import os
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 from mbct.cli.publish import name_option
 from mbct.cli.shell import command
-
-if TYPE_CHECKING:
-    from mbct.serving.options import FsyncPolicy
 
 EXAMPLES = (
     "mbct serve model.json",
@@ -30,7 +28,9 @@ EXAMPLES = (
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(min=1), help="Processes on the port.")
 @click.option("--last-good", metavar="FILE", help="Copy of the model from a registry, for starts without it.")
-@click.option("--poll", default=1.0, show_default=True, help="Seconds between looks at the model's source.")
+@click.option(
+    "--poll", "poll_seconds", default=1.0, show_default=True, help="Seconds between looks at the model's source."
+)
 @click.option("--journal", metavar="FOLDER", help="Where scores and outcomes are kept, so that a crash loses none.")
 @click.option("--store", metavar="FOLDER", help="Store that takes the outcomes' cells by day; needs --journal.")
 @click.option(
@@ -45,23 +45,7 @@ EXAMPLES = (
 @click.option("--tolerance", default=0.02, show_default=True, help="Relative deviation of the odds that is no alarm.")
 @click.option("--online", is_flag=True, help="Recalibrate from outcomes between retrains; see /v1/online.")
 @click.option("--allow-other-columns", is_flag=True, help="Swap in models that need columns the present one lacks.")
-def serve(
-    model: str,
-    name: str,
-    host: str,
-    port: int,
-    workers: int,
-    last_good: str | None,
-    poll: float,
-    journal: str | None,
-    store: str | None,
-    fsync: "FsyncPolicy",
-    segment: str | None,
-    alarm_level: float,
-    tolerance: float,
-    online: bool,
-    allow_other_columns: bool,
-) -> None:
+def serve(model: str, name: str, last_good: str | None, journal: str | None, store: str | None, **given: Any) -> None:
     """Score over HTTP; the model is swapped live.
 
     A model file, or the version in service of a Redis or of a store of cells, is watched. If the variable MBCT_TOKEN
@@ -71,20 +55,9 @@ def serve(
     from mbct.serving import serve as serve_model
     from mbct.serving.options import FeedbackOptions
 
-    folder = Path(journal) if journal else None
-    feedback = FeedbackOptions(
-        folder=folder, segment=segment, alarm_level=alarm_level, tolerance=tolerance, online=online, fsync=fsync
-    )
-    token = os.environ.get("MBCT_TOKEN") or None
-    options = ServiceOptions(
-        host=host,
-        port=port,
-        token=token,
-        poll_seconds=poll,
-        workers=workers,
-        allow_other_columns=allow_other_columns,
-        feedback=feedback,
-    )
+    of_feedback = {each.name: given.pop(each.name) for each in fields(FeedbackOptions) if each.name in given}
+    feedback = FeedbackOptions(folder=Path(journal) if journal else None, **of_feedback)
+    options = ServiceOptions(**given, token=os.environ.get("MBCT_TOKEN") or None, feedback=feedback)
     sink = None
     if store is not None:
         from mbct.store import CellStore

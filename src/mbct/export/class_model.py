@@ -8,8 +8,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.export import onnx
 from mbct.export.python import standalone
-from mbct.export.sql.dialect import Dialect
-from mbct.export.sql.dialects import dialect_of
+from mbct.export.sql.dialects import Dialect, dialect_of
 from mbct.export.sql.statement import column_names, condition_writer, in_groups, tree_steps
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble

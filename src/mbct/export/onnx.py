@@ -147,7 +147,16 @@ def tree_steps(graph: Graph, model: CalibrationEnsemble, names: list[str], missi
     """Leaf values of all trees, [rows, trees]."""
     used = used_features(model)
     columns = [graph.node("Unsqueeze", _codes(graph, model.bins[j], names[j], missing_text), [1]) for j in used]
-    return _steps(graph, walk_tables(model, used), graph.node("Concat", *columns, axis=1))
+    codes, tables = graph.node("Concat", *columns, axis=1), walk_tables(model, used)
+    # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
+    zeros = graph.node("Mul", graph.node("Slice", codes, [0], [1], [1]), 0)
+    node = graph.node("Add", zeros, tables.roots[None, :])
+    for _ in range(tables.depth):
+        code = graph.node("GatherElements", codes, graph.node("Gather", tables.feature, node), axis=1)
+        offset = graph.node("Mul", code, graph.node("Gather", tables.stride, node))
+        entry = graph.node("Add", graph.node("Gather", tables.start, node), offset)
+        node = graph.node("Cast", graph.node("Gather", tables.child, entry), to=graph.INT64)
+    return graph.node("Gather", tables.step, node)
 
 
 def onnx_inputs(model: CalibrationEnsemble | ClassModel, data: Any, missing_text: str = "") -> dict[str, Any]:
@@ -207,19 +216,6 @@ def _edges_below(graph: Graph, x: str, edges: Any) -> str:
         advance = graph.node("Mul", graph.node("Cast", above, to=graph.INT64), 1 << bit)
         position = graph.node("Add", position, advance)
     return position
-
-
-def _steps(graph: Graph, tables: WalkTables, codes: str) -> str:
-    """Steps [rows, trees] of the nodes where rows [rows, features] of codes stop."""
-    # All rows begin at the roots: roots [1, trees] plus zeros [rows, 1].
-    zeros = graph.node("Mul", graph.node("Slice", codes, [0], [1], [1]), 0)
-    node = graph.node("Add", zeros, tables.roots[None, :])
-    for _ in range(tables.depth):
-        code = graph.node("GatherElements", codes, graph.node("Gather", tables.feature, node), axis=1)
-        offset = graph.node("Mul", code, graph.node("Gather", tables.stride, node))
-        entry = graph.node("Add", graph.node("Gather", tables.start, node), offset)
-        node = graph.node("Cast", graph.node("Gather", tables.child, entry), to=graph.INT64)
-    return graph.node("Gather", tables.step, node)
 
 
 def _multiplied(graph: Graph, p: str, steps: str) -> str:

@@ -14,14 +14,12 @@ VERSION = 2
 
 def to_rules(model: CalibrationEnsemble, form: Literal["text", "json"] = "text") -> str:
     """The model as if-then rules: of each tree exactly one applies to a row."""
-    if form == "text":
-        return rules_text(model)
-    if form == "json":
-        return rules_json(model)
-    raise ParameterError(f"form={form!r} must be 'text' or 'json'")
+    if form not in ("text", "json"):
+        raise ParameterError(f"form={form!r} must be 'text' or 'json'")
+    return _text(model) if form == "text" else _json(model)
 
 
-def rules_text(model: CalibrationEnsemble) -> str:
+def _text(model: CalibrationEnsemble) -> str:
     """One line a rule, tree by tree, under a heading that says how the rules act together."""
     if not model.trees:
         return f"No rules: {model.score_column} is returned as it is.\n"
@@ -37,7 +35,7 @@ def rules_text(model: CalibrationEnsemble) -> str:
     return "\n".join(lines) + "\n"
 
 
-def rules_json(model: CalibrationEnsemble) -> str:
+def _json(model: CalibrationEnsemble) -> str:
     """All rules with their conditions, multiplier, rows, PUD and bound; equal models give equal text.
 
     ``fallbacks`` are those of no training row: they apply to values that training did not see.

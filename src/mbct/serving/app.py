@@ -114,8 +114,9 @@ class Service:
             routes = len(self._routes)
             raise Problem(404, "Not Found", f"there is nothing here; see /docs for the {routes} routes")
         method, handler = route
-        if self._token is not None and request.path not in OPEN_ROUTES:
-            request.require_token(self._token)
+        if request.path not in OPEN_ROUTES and not (self._token is None or carries_token(request.headers, self._token)):
+            challenge = ((b"www-authenticate", b'Bearer realm="mbct"'),)
+            raise Problem(401, "Unauthorized", "send the service's token as 'Authorization: Bearer …'", challenge)
         if request.method != method and not (method == "GET" and request.method == "HEAD"):
             raise Problem(405, "Method Not Allowed", f"use {method}", ((b"allow", method.encode()),))
         return handler

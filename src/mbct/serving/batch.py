@@ -1,18 +1,30 @@
-"""Many rows at once: dicts, columns or Arrow in, calibrated probabilities out."""
+"""Many rows at once: dicts, columns or Arrow in, calibrated probabilities out.
 
+Raw values, of Python or of Arrow, become codes by the fastest way that the types of their column allow.
+"""
+
+import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import DataError
-from mbct.model.bins import CodeMatrix
+from mbct.model.bins import CodeMatrix, Feature, FeatureBins, NumberBins, packed
 from mbct.model.class_model import ClassModel
+from mbct.model.encoding import as_float
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.serving.columns import arrow_columns, encode_column, probability_column
 from mbct.validation import FloatArray, as_probabilities
+
+Codes = npt.NDArray[np.integer[Any]]
+_OF_NUMBERS = ("integer", "floating", "boolean", "decimal", "null")
+_OF_TEXTS = ("string", "large_string", "string_view")
+_OF_CATEGORIES = (*_OF_NUMBERS, *_OF_TEXTS, "date", "timestamp", "binary", "large_binary")
+"""Arrow types whose values can be those of a feature; nothing nested can."""
 
 
 class ScoredBatch(NamedTuple):
@@ -136,3 +148,121 @@ def _named(columns: Mapping[str, Iterable[Any]], name: str) -> Any:
         raise DataError(f"column {name!r} is missing; the data has {list(columns)}")
     column = columns[name]
     return column if isinstance(column, list | np.ndarray) else list(column)
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A dictionary-encoded column: distinct values and each row's position among them."""
+
+    values: Sequence[Any]
+    position: Codes
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+
+def encode_column(feature: Feature, column: Any) -> Codes:
+    """Codes of a list, a numpy array or an :class:`Encoded` column."""
+    if isinstance(column, Encoded):
+        return np.take(encode_column(feature, column.values), column.position)
+    if isinstance(feature, NumberBins):
+        return feature.encode(_floats(column))
+    return feature.encode(column.tolist() if isinstance(column, np.ndarray) else column)
+
+
+def probability_column(column: Any, name: str) -> Any:
+    """Predictions as numbers, still to be checked; what cannot be one is named."""
+    if isinstance(column, np.ndarray):
+        return column
+    if (found := _packed(column)) is not None:
+        return found
+    for row, value in enumerate(column):
+        if value is None or isinstance(value, str | bytes):
+            raise DataError(f"{name} must be a probability, got {value!r} in row {row}; pass numbers between 0 and 1")
+    return np.array([as_float(value) for value in column], dtype=np.float64)
+
+
+def _floats(column: Any) -> FloatArray:
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iufb":
+        return np.ascontiguousarray(column, dtype=np.float64)
+    if (found := _packed(column)) is not None:
+        return found
+    try:
+        return np.array(column, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([as_float(value) for value in column], dtype=np.float64)
+
+
+def _packed(column: Any) -> FloatArray | None:
+    """A list of floats as an array; None where some values are none."""
+    try:
+        return packed("d", column, np.empty(len(column)))
+    except (struct.error, OverflowError):
+        return None
+
+
+def check_schema(bins: FeatureBins, schema: Any, ids_column: str | None = None) -> list[int]:
+    """Positions of the Arrow columns that ``bins`` (and ``ids_column``) need; raises where one has another type."""
+    import pyarrow as pa
+
+    names = schema.names
+    needed = [(feature.name, _OF_NUMBERS if isinstance(feature, NumberBins) else _OF_CATEGORIES) for feature in bins]
+    wanted = []
+    for name, types in [*needed, *([] if ids_column is None else [(ids_column, _OF_TEXTS)])]:
+        if name not in names:
+            purpose = " for ids" if name == ids_column else ""
+            raise DataError(f"column {name!r}{purpose} is missing; the table has {names}")
+        if names.count(name) > 1:
+            raise DataError(f"column {name!r} is there {names.count(name)} times")
+        kind = schema.field(name).type
+        plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+        taken = any(getattr(pa.types, f"is_{each}")(plain) for each in types)
+        if not taken or (plain is not kind and pa.types.is_null(plain)):
+            raise DataError(f"column {name!r} has the Arrow type {kind}, which it cannot have")
+        wanted.append(names.index(name))
+    return sorted(set(wanted))
+
+
+def arrow_columns(bins: FeatureBins, table: Any, text_length: int | None = None) -> list[Any]:
+    """The columns of a pyarrow table or record batch in the order of ``bins``; ``text_length`` limits their texts."""
+    import pyarrow as pa
+
+    check_schema(bins, table.schema)
+    columns: list[Any] = []
+    for feature in bins:
+        column = table.column(feature.name)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if isinstance(feature, NumberBins) or pa.types.is_null(column.type):
+            columns.append(_arrow_floats(column))
+            continue
+        encoded = _dictionary(column)
+        texts = [value for value in encoded.values if isinstance(value, str | bytes)]
+        if text_length is not None and (longest := max(map(len, texts), default=0)) > text_length:
+            raise DataError(f"a value of {feature.name} has {longest:,} characters, at most {text_length:,} are taken")
+        columns.append(encoded)
+    return columns
+
+
+def _arrow_floats(column: Any) -> Any:
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_integer(kind) or (pa.types.is_floating(kind) and not pa.types.is_float64(kind)):
+        column = column.cast(pa.float64(), safe=False)
+    elif not pa.types.is_floating(kind) and not pa.types.is_boolean(kind):
+        return column.to_pylist()
+    return column.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _dictionary(column: Any) -> Encoded:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        column = pc.dictionary_encode(column, null_encoding="encode")
+    values, indices = [*column.dictionary.to_pylist(), None], column.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices.cast(pa.int64()), len(values) - 1)
+    return Encoded(values, indices.to_numpy(zero_copy_only=False))

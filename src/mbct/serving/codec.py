@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from mbct.errors import DataError
-from mbct.serving.columns import arrow_columns, check_schema
+from mbct.serving.batch import arrow_columns, check_schema
 from mbct.serving.http import JSON, Problem
 from mbct.serving.loaded_model import Identifier, LoadedModel
 from mbct.serving.options import Limits
@@ -70,32 +70,22 @@ def encode_score(
     With both ends of each row's interval where they are given, and a probability for each of ``classes``.
     """
     if content_type == ARROW:
-        return _arrow_stream(calibrated, model, interval, classes)
+        import pyarrow as pa
+
+        ends = {} if interval is None else {"lower": interval[0], "upper": interval[1]}
+        columns: dict[str, Any] = {"calibrated": calibrated, **ends}
+        if classes is not None:
+            columns = dict(zip((f"calibrated_{name}" for name in classes), np.transpose(calibrated), strict=True))
+        table = pa.table(columns, metadata={"model": model})
+        with pa.ipc.new_stream(out := pa.BufferOutputStream(), table.schema) as writer:
+            writer.write_table(table)
+        return bytes(out.getvalue())
     answer = ScoreAnswer(calibrated if isinstance(calibrated, list) else calibrated.tolist(), model)
     if interval is not None:
         answer.interval = list(zip(*(ends.tolist() for ends in interval), strict=True))
     if classes is not None:
         answer.classes = classes
     return (_JSON_ENCODER if content_type == JSON else _MSGPACK_ENCODER).encode(answer)
-
-
-def _arrow_stream(
-    calibrated: FloatArray | list[float],
-    model: str,
-    interval: tuple[FloatArray, FloatArray] | None,
-    classes: tuple[str, ...] | None,
-) -> bytes:
-    import pyarrow as pa
-
-    ends = {} if interval is None else {"lower": interval[0], "upper": interval[1]}
-    columns: dict[str, Any] = {"calibrated": calibrated, **ends}
-    if classes is not None:
-        columns = {f"calibrated_{name}": column for name, column in zip(classes, np.transpose(calibrated), strict=True)}
-    table = pa.table(columns, metadata={"model": model})
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue())
 
 
 def decode(decoder: Any, body: bytes) -> Any:

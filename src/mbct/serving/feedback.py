@@ -18,10 +18,9 @@ from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
 from mbct.model.wording import condition
 from mbct.serving.batch import ScoredBatch
-from mbct.serving.journal import Joined, Journal, Remembered, as_columns, lines_of
-from mbct.serving.live import LiveCalibration, LiveMetric
+from mbct.serving.journal import Joined, Journal, Remembered, as_columns, read_lines
 from mbct.serving.options import FeedbackOptions
-from mbct.serving.outcome_stream import OutcomeStream
+from mbct.serving.outcome_stream import LiveCalibration, LiveMetric, OutcomeStream
 from mbct.store import Cells, DroppedDayError, cells_of_rows
 
 log = logging.getLogger("mbct.serving")
@@ -177,11 +176,14 @@ class FeedbackLoop:
 
     def _hand_over(self, path: Path, journal: Journal, sink: OutcomeSink) -> int:
         n_batches = 0
-        for (day, fingerprint), group in groupby(sorted(lines_of(path), key=_day_and_bins), key=_day_and_bins):
+        outcomes = sorted(read_lines(path, Joined), key=_day_and_bins)
+        for (day, fingerprint), group in groupby(outcomes, key=_day_and_bins):
             bins, lines = journal.bins(fingerprint), list(group)
             batch = f"{day}-{path.name.rpartition('-')[2]}-{fingerprint}"
+            codes = np.array([line.scored.codes for line in lines], dtype=bins.code_type)
+            score = np.array([line.scored.score for line in lines])
             try:
-                sink.append(_cells(lines, bins), bins, day=day, batch=batch)
+                sink.append(cells_of_rows(codes, score, as_columns(lines)[1], bins), bins, day=day, batch=batch)
                 n_batches += 1
             except DroppedDayError as error:
                 log.warning("%d outcomes were left out: %s", len(lines), error)
@@ -250,9 +252,3 @@ def _segment_name(feature: Feature, code: int) -> str:
 
 def _day_and_bins(line: Joined) -> tuple[str, str]:
     return datetime.fromtimestamp(line.at, UTC).date().isoformat(), line.scored.bins
-
-
-def _cells(lines: list[Joined], bins: FeatureBins) -> Cells:
-    codes = np.array([line.scored.codes for line in lines], dtype=bins.code_type)
-    score = np.array([line.scored.score for line in lines])
-    return cells_of_rows(codes, score, as_columns(lines)[1], bins)

@@ -109,12 +109,6 @@ class Request:
         """The media type of the body."""
         return media_type(self.headers)
 
-    def require_token(self, token: bytes) -> None:
-        """Raise unless the request carries the bearer token."""
-        if not carries_token(self.headers, token):
-            challenge = ((b"www-authenticate", b'Bearer realm="mbct"'),)
-            raise Problem(401, "Unauthorized", "send the service's token as 'Authorization: Bearer …'", challenge)
-
     def body(self) -> Awaitable[bytes]:
         """The whole body; 413 where it is too large, 408 where it comes too slowly."""
         declared = self.headers.get(b"content-length")

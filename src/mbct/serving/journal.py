@@ -96,12 +96,12 @@ class Journal:
     def joined(self) -> Iterator[Joined]:
         """Outcomes of the last day, as they were before a restart."""
         for path in self._files("handed", "outcomes"):
-            yield from _lines(path, Joined)
+            yield from read_lines(path, Joined)
 
     def waiting(self, newest_joined: dict[str, int]) -> Iterator[Remembered]:
         """Scores without an outcome; ``newest_joined`` has the number of each id's newest score that has one."""
         for path in self._files("scores"):
-            for line in _lines(path, Remembered):
+            for line in read_lines(path, Remembered):
                 if newest_joined.get(line.id, -1) < line.number:
                     yield line
 
@@ -126,7 +126,7 @@ class Journal:
         (order, taken), state = kept.position, kept.state
         self._checkpoint_order = order
         files = [(_order(path), path) for path in self._files("handed", "outcomes")]
-        after = [list(_lines(path, Joined))[taken if n == order else 0 :] for n, path in files if n >= order]
+        after = [list(read_lines(path, Joined))[taken if n == order else 0 :] for n, path in files if n >= order]
         return state, [line for lines in after for line in lines]
 
     def add_scores(self, scores: Iterable[Remembered]) -> None:
@@ -254,11 +254,6 @@ def _order(path: Path) -> int:
     return int(path.name.split("-")[1])
 
 
-def lines_of(path: Path) -> list[Joined]:
-    """Outcomes in a sealed file."""
-    return list(_lines(path, Joined))
-
-
 def outcome_delays(folder: Path, now: float, segment: str | None = None) -> tuple[list[float], list[float]]:
     """Days from each score in a journal to its positive outcome, and days that it was watched up to ``now``.
 
@@ -267,8 +262,8 @@ def outcome_delays(folder: Path, now: float, segment: str | None = None) -> tupl
     folder may go on meanwhile.
     """
     files = [*folder.glob("handed-*"), *folder.glob("outcomes-*")]
-    joined = [line for path in files for line in _lines(path, Joined) if segment in (None, line.scored.segment)]
-    scores = [line for path in folder.glob("scores-*") for line in _lines(path, Remembered)]
+    joined = [line for path in files for line in read_lines(path, Joined) if segment in (None, line.scored.segment)]
+    scores = [line for path in folder.glob("scores-*") for line in read_lines(path, Remembered)]
     scored = [line for line in scores if segment in (None, line.segment)]
     answered = {line.scored.number for line in joined}
     waiting = [line for line in scored if line.number not in answered]
@@ -278,7 +273,8 @@ def outcome_delays(folder: Path, now: float, segment: str | None = None) -> tupl
     return delay, watched + [(now - line.at) / _DAY for line in waiting]
 
 
-def _lines(path: Path, kind: type[Line]) -> Iterator[Line]:
+def read_lines(path: Path, kind: type[Line]) -> Iterator[Line]:
+    """The whole lines of a file."""
     decoder = msgspec.json.Decoder(kind)
     with path.open("rb") as handle:
         for line in handle:

@@ -1,4 +1,4 @@
-"""Uvicorn's HTTP protocol with limits on the time and size of headers.
+"""Uvicorn's HTTP protocol with limits on the time and size of headers, and its server with an end that is no error.
 
 Imported only when the service starts: uvicorn comes with an extra.
 """
@@ -6,6 +6,7 @@ Imported only when the service starts: uvicorn comes with an extra.
 import asyncio
 from typing import Any
 
+from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from mbct.serving.options import Limits
@@ -55,3 +56,12 @@ class LimitedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def _give_up(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
+
+
+class DrainedServer(Server):
+    """Ends with status 0 after a drain, where uvicorn would raise the signal once more."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:  # noqa: ARG002 - uvicorn's signature
+        """The first signal drains, the second one ends at once."""
+        self.force_exit = self.should_exit
+        self.should_exit = True

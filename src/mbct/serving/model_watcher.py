@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from mbct.errors import MBCTError, ModelFileError, StorageError
 from mbct.files import write_atomically
 from mbct.model.file import read_bytes
 from mbct.serving.loaded_model import LoadedModel
 from mbct.store.model_registry import ModelRegistry
-from mbct.store.redis_backend import ChangeListener, RedisBackend
+from mbct.store.redis_backend import RedisBackend
 
 log = logging.getLogger("mbct.serving")
 
@@ -32,7 +33,7 @@ class FileSource:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
 
-    def latest(self) -> str:
+    def in_service(self) -> str:
         """A mark of what the file holds now, its time, size and number: another mark, another content."""
         try:
             found = self._path.stat()
@@ -44,10 +45,6 @@ class FileSource:
         """The file's bytes."""
         return read_bytes(self._path)
 
-    def wait(self, seconds: float, stopped: threading.Event) -> None:
-        """Return when the source may have changed or ``stopped`` is set, after ``seconds`` at the latest."""
-        stopped.wait(seconds)
-
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -55,54 +52,7 @@ class FileSource:
         return str(self._path)
 
 
-class RegistrySource:
-    """The version in service of a registry, polled; the channel of one in Redis announces moves besides."""
-
-    def __init__(self, registry: ModelRegistry) -> None:
-        self._registry = registry
-        self._listener: ChangeListener | None = None
-
-    def latest(self) -> str:
-        """The version in service."""
-        version = self._registry.in_service()
-        if version is None:
-            raise StorageError(f"{self._registry} holds no model; publish one")
-        return version
-
-    def read(self, mark: str) -> bytes:
-        """Content of a version, checksum compared."""
-        return self._registry.read(mark)
-
-    def wait(self, seconds: float, stopped: threading.Event) -> None:
-        """Listen to the channel; where there is none or that fails, sleep, so that polling goes on."""
-        end = time.monotonic() + seconds
-        try:
-            if self._listener is None and isinstance(self._registry.backend, RedisBackend):
-                self._listener = self._registry.backend.listener()
-            while self._listener and not stopped.is_set() and (left := end - time.monotonic()) > 0:
-                if self._listener.wait(min(left, _LISTEN_SECONDS)):
-                    return
-        except Exception:
-            # The polling that follows reports what is wrong; a fresh subscription is made next time.
-            self._drop_listener()
-        stopped.wait(max(end - time.monotonic(), 0.0))
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._drop_listener()
-        self._registry.close()
-
-    def _drop_listener(self) -> None:
-        if self._listener is not None:
-            with contextlib.suppress(Exception):  # a broken connection must not end the watching
-                self._listener.close()
-            self._listener = None
-
-    def __str__(self) -> str:
-        return str(self._registry)
-
-
-ModelSource = FileSource | RegistrySource
+ModelSource = FileSource | ModelRegistry
 
 
 @dataclass(frozen=True)
@@ -139,6 +89,7 @@ class ModelWatcher:
         self._last_good = None if last_good is None else Path(last_good)
         self._allow_other_columns = allow_other_columns
         self._mark: str | None = None
+        self._listener: Any = None
         self._stopped = threading.Event()
         self._looking = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="mbct-model-watcher", daemon=True)
@@ -158,6 +109,7 @@ class ModelWatcher:
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(timeout=self._poll_seconds + 5.0)
+        self._drop_listener()
         self._source.close()
 
     def look(self) -> None:
@@ -167,38 +119,60 @@ class ModelWatcher:
         nothing is refused twice.
         """
         with self._looking:
-            self._look()
-
-    def _look(self) -> None:
-        mark = content = None
-        try:
-            mark = self._source.latest()
-            if mark != self._mark:
-                content = self._source.read(mark)
-        except Exception as error:
-            if mark is not None and isinstance(error, ModelFileError):
+            mark = content = None
+            try:
+                mark = self._source.in_service()
+                if mark is None:
+                    raise StorageError(f"{self._source} holds no model; publish one")
+                if mark != self._mark:
+                    content = self._source.read(mark)
+            except Exception as error:
+                if mark is not None and isinstance(error, ModelFileError):
+                    self._refuse(mark, error)
+                else:
+                    self._note_absence(error)
+                return
+            if not self.health.source_up:
+                log.info("%s is back", self._source)
+                self.health = replace(self.health, source_up=True, problem=None, detail=None)
+            if content is None:
+                return
+            try:
+                loaded = self._build(content, f"the model of {self._source}")
+                if self.current is not None and not self._allow_other_columns:
+                    _require_same_columns(self.current, loaded)
+            except Exception as error:
                 self._refuse(mark, error)
-            else:
-                self._note_absence(error)
-            return
-        self._recovered()
-        if content is None:
-            return
-        try:
-            loaded = self._build(content, f"the model of {self._source}")
-            if self.current is not None and not self._allow_other_columns:
-                _require_same_columns(self.current, loaded)
-        except Exception as error:
-            self._refuse(mark, error)
-            return
-        self._mark = mark
-        self._swap(loaded)
+                return
+            self._mark = mark
+            self._swap(loaded)
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
-            self._source.wait(self._poll_seconds, self._stopped)
+            self._wait()
             if not self._stopped.is_set():
                 self.look()
+
+    def _wait(self) -> None:
+        """Listen to the channel of a registry in Redis; without one, or where that fails, sleep until the next look."""
+        end = time.monotonic() + self._poll_seconds
+        try:
+            backend = self._source.backend if isinstance(self._source, ModelRegistry) else None
+            if self._listener is None and isinstance(backend, RedisBackend):
+                self._listener = backend.listener()
+            while self._listener and not self._stopped.is_set() and (left := end - time.monotonic()) > 0:
+                if self._listener.get_message(timeout=min(left, _LISTEN_SECONDS)) is not None:
+                    return
+        except Exception:
+            # The polling that follows reports what is wrong; a fresh subscription is made next time.
+            self._drop_listener()
+        self._stopped.wait(max(end - time.monotonic(), 0.0))
+
+    def _drop_listener(self) -> None:
+        if self._listener is not None:
+            with contextlib.suppress(Exception):  # a broken connection must not end the watching
+                self._listener.close()
+            self._listener = None
 
     def _swap(self, loaded: LoadedModel) -> None:
         before = self.current
@@ -234,11 +208,6 @@ class ModelWatcher:
 
     def _goes_on(self) -> str:
         return f"model {self.current.version} keeps serving" if self.current else "there is no model to serve yet"
-
-    def _recovered(self) -> None:
-        if not self.health.source_up:
-            log.info("%s is back", self._source)
-            self.health = replace(self.health, source_up=True, problem=None, detail=None)
 
     def _serve_last_good(self, path: Path) -> None:
         try:

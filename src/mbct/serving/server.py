@@ -40,12 +40,12 @@ def serve(
     sink : OutcomeSink or None, default=None
         Takes the outcomes' cells, such as a :class:`~mbct.store.cell_store.CellStore`.
     """
-    uvicorn = _uvicorn()
+    uvicorn = optional("the service needs uvicorn and msgspec: pip install 'mbct[serve]'", "uvicorn", "msgspec")
     options = options or ServiceOptions()
     _set_up_logging()
     if options.workers > 1 and sink is not None:
         raise ParameterError(f"outcomes for a store need one process, not workers={options.workers}")
-    from mbct.serving.limits import LimitedProtocol
+    from mbct.serving.limits import DrainedServer, LimitedProtocol
 
     service, watcher = _assemble(model, name, last_good, options, sink)
     watcher.look()
@@ -69,7 +69,7 @@ def serve(
         "http": partial(LimitedProtocol, limits=options.limits),
     }
     if options.workers == 1:
-        _server(uvicorn, uvicorn.Config(service, **settings)).run()
+        DrainedServer(uvicorn.Config(service, **settings)).run()
         return
     service.close()
     given = {"model": str(model), "name": name, "last_good": None if last_good is None else str(last_good)}
@@ -91,12 +91,12 @@ def _assemble(model: Any, name: str, last_good: Any, options: ServiceOptions, si
     from mbct.serving.feedback import FeedbackLoop
     from mbct.serving.loaded_model import LoadedModel
     from mbct.serving.metrics import Metrics
-    from mbct.serving.model_watcher import FileSource, ModelSource, ModelWatcher, RegistrySource
+    from mbct.serving.model_watcher import FileSource, ModelSource, ModelWatcher
     from mbct.store.model_registry import ModelRegistry
 
     source: ModelSource
     if _is_registry(model):
-        source = RegistrySource(ModelRegistry(model, name))
+        source = ModelRegistry(model, name)
     elif last_good is not None:
         raise ParameterError("last_good is for models from a registry: a file is its own copy")
     else:
@@ -118,19 +118,6 @@ def _is_registry(model: str | os.PathLike[str]) -> bool:
     return "://" in str(model) or Path(model).is_dir()
 
 
-def _server(uvicorn: Any, config: Any) -> Any:
-    class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is imported late, so Any
-        """Ends with status 0 after a drain, where uvicorn would raise the signal once more."""
-
-        should_exit: bool
-
-        def handle_exit(self, sig: int, frame: Any) -> None:  # noqa: ARG002 - uvicorn's signature
-            self.force_exit = bool(self.should_exit)
-            self.should_exit = True
-
-    return Server(config)
-
-
 class _EscapeControl(logging.Filter):
     """Values and names in messages cannot forge lines or move the cursor."""
 
@@ -150,7 +137,3 @@ def _set_up_logging() -> None:
     """Lines with time and level on standard error, unless the program that calls us has set up logging itself."""
     if not logging.getLogger().handlers:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-
-
-def _uvicorn() -> Any:
-    return optional("the service needs uvicorn and msgspec: pip install 'mbct[serve]'", "uvicorn", "msgspec")

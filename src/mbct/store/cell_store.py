@@ -114,11 +114,10 @@ class CellStore:
         def same_rows(found: Batch | None) -> bool:
             return found is not None and (found.digest_of(batch), found.day) == (entry.digests[0], entry.day)
 
-        def is_held(newest: Manifest) -> bool:
+        def add(newest: Manifest) -> Manifest | None:
             # That no label came until this date is worth a note too.
-            return same_rows(newest.find(batch)) and (not replace or newest.noted(entry.day, known_on) == newest)
-
-        def add(newest: Manifest) -> Manifest:
+            if same_rows(newest.find(batch)) and (not replace or newest.noted(entry.day, known_on) == newest):
+                return None
             if newest.first_day is not None and entry.day < newest.first_day:
                 raise DroppedDayError(f"day {entry.day} was dropped: the store keeps days from {newest.first_day} on")
             other = newest.find(batch)
@@ -135,7 +134,7 @@ class CellStore:
             return newest.noted(entry.day, known_on)
 
         try:
-            found = self.change(add, is_held).find(batch)
+            found = self.change(add).find(batch)
         except DataError:
             self.storage.remove(entry.file)
             raise
@@ -150,15 +149,14 @@ class CellStore:
         """What the store holds now."""
         return Manifest.from_dict(self.log.newest()[1], self.storage.url)
 
-    def change(self, change: Callable[[Manifest], Manifest | None], done: Callable[[Manifest], bool]) -> Manifest:
-        """Write what ``change`` makes of the newest manifest, unless that is ``done`` (or None); returns the newest."""
+    def change(self, change: Callable[[Manifest], Manifest | None]) -> Manifest:
+        """Write what ``change`` makes of the newest manifest, until that is None; returns the newest."""
 
         def changed(body: dict[str, Any]) -> dict[str, Any] | None:
             made = change(Manifest.from_dict(body, self.storage.url))
             return None if made is None else made.to_dict()
 
-        body = self.log.change(changed, lambda body: done(Manifest.from_dict(body, self.storage.url)))
-        return Manifest.from_dict(body, self.storage.url)
+        return Manifest.from_dict(self.log.change(changed), self.storage.url)
 
     def days(self) -> list[str]:
         """Days with cells, rising."""

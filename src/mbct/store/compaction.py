@@ -36,7 +36,7 @@ def _join(store: "CellStore", batches: list[Batch]) -> None:
     def swap(newest: Manifest) -> Manifest | None:
         return newest.replaced(batches, (joined,)) if set(batches) <= set(newest.batches) else None
 
-    if joined not in store.change(swap, lambda newest: joined in newest.batches).batches:
+    if joined not in store.change(swap).batches:
         store.storage.remove(joined.file)
 
 
@@ -50,11 +50,12 @@ def drop_days(store: "CellStore", keep_days: int) -> None:
     newest = datetime.date.fromisoformat(manifest.batches[-1].day)
     first = (newest - datetime.timedelta(days=keep_days - 1)).isoformat()
 
-    def drop(held: Manifest) -> Manifest:
+    def drop(held: Manifest) -> Manifest | None:
         left = tuple(batch for batch in held.batches if batch.day >= first)
-        return replace(held, batches=left, first_day=max(first, held.first_day or first))
+        dropped = replace(held, batches=left, first_day=max(first, held.first_day or first))
+        return None if dropped == held else dropped
 
-    store.change(drop, lambda held: drop(held) == held)
+    store.change(drop)
 
 
 def delete_leftovers(store: "CellStore", grace_seconds: float) -> None:

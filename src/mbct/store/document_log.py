@@ -12,9 +12,6 @@ from mbct.store.storage import Storage
 _NAME = re.compile(r"(\d{10})\.json")
 _MOST_ATTEMPTS = 200
 
-Change = Callable[[dict[str, Any]], dict[str, Any] | None]
-"""From the newest document to the next one; None where nothing is left to do."""
-
 
 class DocumentLog:
     """Numbered JSON documents in one folder, each with the digest of its content.
@@ -69,29 +66,24 @@ class DocumentLog:
         content = json.dumps({"sha256": _digest(body), "body": body}, ensure_ascii=False, sort_keys=True)
         return self.storage.create(self._name(number), (content + "\n").encode())
 
-    def change(self, change: Change, done: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Apply ``change`` to the newest document, however many others write meanwhile.
+    def change(self, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> dict[str, Any]:
+        """Apply ``change`` to the newest document, however many others write meanwhile; returns the newest one.
 
-        ``done`` tells whether a document holds the change. It is asked again after writing: a number that was tidied
-        away could be written anew by a writer that slept, and such a document is not the newest.
+        ``change`` makes the next document, or None of one that holds the change. It is asked again after writing: a
+        number that was tidied away could be written anew by a writer that slept, and such a document is not the newest.
         """
+        written = False
         for _ in range(_MOST_ATTEMPTS):
             number, body = self.newest()
-            if done(body):
-                return body
             changed = change(body)
             if changed is None:
+                if written and self.kept is not None:
+                    for old in self.numbers():
+                        if old <= number - self.kept:
+                            self.storage.remove(self._name(old))
                 return body
-            if self.append(number + 1, changed) and done(self.newest()[1]):
-                self._tidy(number + 1)
-                return changed
+            written = self.append(number + 1, changed)
         raise StorageError(f"{self.storage.url}/{self.folder} is written by too many at once: try again")
-
-    def _tidy(self, number: int) -> None:
-        if self.kept is not None:
-            for old in self.numbers():
-                if old <= number - self.kept:
-                    self.storage.remove(self._name(old))
 
     def _name(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"

@@ -38,7 +38,7 @@ class History:
     def keep_monitor_state(self, state: dict[str, Any]) -> None:
         """Keep the state of the monitor, unless that of the same day is kept already."""
         day = state["last_day"]
-        self._monitor.change(lambda _: state, lambda body: bool(body) and body["last_day"] >= day)
+        self._monitor.change(lambda body: None if body and body["last_day"] >= day else state)
 
     def events(self) -> list[dict[str, Any]]:
         """Decisions about models and runs of the loop in the order of time."""

@@ -160,9 +160,12 @@ class RedisBackend:
             history = self._client.lrange(f"{self._root}:history", 0, -1)
         return [{"number": i, "in_service": v.decode()} for i, v in enumerate(reversed(history), start=1)]
 
-    def listener(self) -> "ChangeListener":
-        """Wait for the pointer to move."""
-        return ChangeListener(self._client.pubsub(ignore_subscribe_messages=True), f"{self._root}:changed", self)
+    def listener(self) -> Any:
+        """A subscription to the moves of the pointer: ``get_message`` waits for one."""
+        subscription = self._client.pubsub(ignore_subscribe_messages=True)
+        with self._reachable():
+            subscription.subscribe(f"{self._root}:changed")
+        return subscription
 
     def close(self) -> None:
         """Give the connections back."""
@@ -194,26 +197,6 @@ class RedisBackend:
 
     def __str__(self) -> str:
         return f"the registry {self._name!r} at {self._url}"
-
-
-class ChangeListener:
-    """A subscription to the pointer's moves."""
-
-    def __init__(self, subscription: Any, channel: str, backend: RedisBackend) -> None:
-        self._subscription, self._channel, self._backend = subscription, channel, backend
-        self._subscribed = False
-
-    def wait(self, seconds: float) -> bool:
-        """Whether the pointer moved within ``seconds``; an error where Redis is away."""
-        with self._backend._reachable():
-            if not self._subscribed:
-                self._subscription.subscribe(self._channel)
-                self._subscribed = True
-            return self._subscription.get_message(timeout=seconds) is not None
-
-    def close(self) -> None:
-        """End the subscription."""
-        self._subscription.close()
 
 
 def _redis() -> Any:

@@ -6,23 +6,37 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtr
 
 from mbct import __version__
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError, ParameterError
+from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import parse_document
-from mbct.stats.testing import PairedGain
-from mbct.store.cell_metrics import CellMetrics, compare_on_cells, log_odds_of_cells, metrics_of_cells
+from mbct.stats.blocks import error_of_total
+from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.stats.testing import PairedGain, paired_gain
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.manifest import as_day, days_between
 from mbct.store.maturity import MaturityOption, complete_shares, matured
 from mbct.store.model_registry import FileBackend, ModelRegistry
+from mbct.training.cells import Cells
+from mbct.validation import FloatArray
 
 Require = Literal["not worse", "better"]
 _HOLDOUT_DAYS = 7
 _LEAST_BLOCKS = 5  # Days from which on the candidate is cross-validated by whole days; fewer cannot tell days from rows
+
+
+@dataclass(frozen=True)
+class CellMetrics:
+    """Log loss, and the ratio of predicted to observed positives (1 is unbiased)."""
+
+    log_loss: float
+    prediction_ratio: float
 
 
 @dataclass(frozen=True)
@@ -230,3 +244,54 @@ def _described(window: Window) -> dict[str, Any]:
         "positives": float(total.label),
         "batches": {i: batch.sha256 for batch in window.batches for i in batch.ids},
     }
+
+
+def log_odds_of_cells(model: CalibrationEnsemble | None, cells: Cells) -> FloatArray:
+    """Calibrated log-odds of each cell, all its rows taken at their mean; None leaves the predictions as they came.
+
+    Exact where the rows of a cell share one prediction. The mean is that of the log-odds for the link "odds", of
+    the predictions for "linear".
+    """
+    if model is None:
+        return np.asarray(cells.sums.logit / cells.sums.count, dtype=np.float64)
+    if model.bins.fingerprint != cells.fingerprint:
+        raise DataError(
+            f"the model was fitted on bins {model.bins.fingerprint}, the cells are of {cells.fingerprint}: "
+            "aggregate the rows with the model's bins to compare"
+        )
+    if not model.trees:
+        return log_odds_of_cells(None, cells)
+    step = model.tree_total(cells.codes)
+    if model.link == "odds":
+        return np.asarray(cells.sums.logit / cells.sums.count + step, dtype=np.float64)
+    return logit(np.clip(cells.sums.pred / cells.sums.count * step, 0.0, 1.0))
+
+
+def metrics_of_cells(log_odds: FloatArray, cells: Cells) -> CellMetrics:
+    """Metrics of calibrated log-odds."""
+    count, label = cells.sums.count, cells.sums.label
+    rate = label / count
+    loss = float(np.sum(count * log_loss_of_logodds(log_odds, rate)) / np.sum(count))
+    predicted, positives = float(np.sum(count * sigmoid(log_odds))), float(np.sum(label))
+    return CellMetrics(loss, predicted / positives if positives > 0.0 else float("inf"))
+
+
+def compare_on_cells(
+    old: FloatArray, new: FloatArray, cells: Cells, day: npt.NDArray[np.int64] | None = None
+) -> PairedGain:
+    """Paired comparison of two calibrations of the same cells, in log loss.
+
+    Rows of one day share what happened on it. With ``day``, the day of each cell, the standard error is that of the
+    days' sums (where there are at least two), but never below that of independent rows.
+    """
+    by_row = paired_gain(old, new, cells.sums.count, cells.sums.label)
+    if day is None:
+        return by_row
+    days, number = np.unique(day, return_inverse=True)
+    if len(days) < 2:
+        return by_row
+    count = np.bincount(number, cells.sums.count)
+    rate = cells.sums.label / cells.sums.count
+    gain = np.bincount(number, cells.sums.count * (log_loss_of_logodds(old, rate) - log_loss_of_logodds(new, rate)))
+    error = error_of_total(gain - by_row.gain * count, in_order=False) / float(count.sum())
+    return PairedGain(by_row.gain, max(by_row.error, error))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 from mbct.export.spelling import number_of
-from mbct.export.sql.dialect import Dialect
+from mbct.export.sql.dialects import Dialect
 from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.conditions import CodeBranch, intervals
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mbct.export.sql.conditions import compared, empty_is_missing, literal, membership, missing_condition, spellings
-from mbct.export.sql.dialect import Dialect
+from mbct.export.sql.dialects import Dialect
 from mbct.export.sql.lookup import has_one_type
 from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.conditions import CodeBranch, intervals

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mbct.export.spelling import is_int64
 from mbct.export.sql.conditions import compared, literal, spellings
-from mbct.export.sql.dialect import Dialect
+from mbct.export.sql.dialects import Dialect
 from mbct.model.bins import CategoryBins
 from mbct.model.conditions import CodeBranch, Decision
 from mbct.model.ensemble import CalibrationEnsemble

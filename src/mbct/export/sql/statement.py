@@ -1,6 +1,7 @@
-"""The whole model as one expression, a SELECT or a VIEW."""
+"""The whole model as one expression, a SELECT or a VIEW, with the intervals of its rows where they are asked for."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -8,9 +9,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.export.sql.case import WriteCondition, case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
-from mbct.export.sql.dialect import Dialect
-from mbct.export.sql.dialects import DIALECTS, dialect_of
-from mbct.export.sql.intervals import with_intervals
+from mbct.export.sql.dialects import DIALECTS, Dialect, dialect_of
 from mbct.export.sql.lookup import LookupTable, lookups
 from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, worth_joining
 from mbct.model.bins import NumberBins
@@ -61,7 +60,7 @@ def to_sql(
     query, creates = query_and_tables(
         model,
         found,
-        _qualified(found, table, "table"),
+        ".".join(map(found.identifier, _parts(table, "table"))),
         view_parts if form == "tables" else None,
         output=output,
         columns=columns,
@@ -93,15 +92,21 @@ def query_and_tables(
     """
     if tables_name is None:
         _refuse_size(model, dialect)
-    names = column_names(model, dialect, columns)
-    tables = None
+    names, alias = column_names(model, dialect, columns), dialect.identifier("source")
+    of_source = [f"{alias}.{column}" for column in names]
+    plain = joined = JoinedTables([], [], {}, condition_writer(model, dialect, names, {}))
     if tables_name is not None:
-        alias = dialect.identifier("source")
-        tables = joined_tables(model, dialect, [f"{alias}.{column}" for column in names], tables_name)
-    query = _select(model, dialect, names, source, dialect.identifier(output), tables)
+        joined = joined_tables(model, dialect, of_source, tables_name)
+    elif lookup := lookups(model, decisions(model)):  # large categories
+        joins = [line for feature, each in lookup.items() for line in each.join(dialect, of_source[feature])]
+        joined = JoinedTables([], joins, {}, condition_writer(model, dialect, of_source, lookup))
+    every, start, read = ("*", source, names) if joined is plain else (f"{alias}.*", f"{source} AS {alias}", of_source)
+    *lines, last = indented(_expression(model, dialect, read, joined.condition, joined.steps))
+    selected = [f"  {every},", *lines, f"{last} AS {dialect.identifier(output)}"]
+    query = "\n".join(["SELECT", *selected, f"FROM {start}", *joined.joins]) + "\n"
     if interval:
-        query = with_intervals(query, model, dialect, condition_writer(model, dialect, names, {}), output)
-    return query, [] if tables is None else tables.creates
+        query = _with_intervals(query, model, dialect, plain.condition, output)
+    return query, joined.creates
 
 
 def _refuse_size(model: CalibrationEnsemble, dialect: Dialect) -> None:
@@ -119,31 +124,6 @@ def _refuse_size(model: CalibrationEnsemble, dialect: Dialect) -> None:
     )
 
 
-def _select(
-    model: CalibrationEnsemble,
-    dialect: Dialect,
-    columns: list[str],
-    table: str,
-    output: str,
-    tables: JoinedTables | None = None,
-) -> str:
-    """All columns of the table and the calibrated prediction; large categories are looked up in joined tables."""
-    every, source, joins, steps = "*", f"FROM {table}", [], {}
-    condition = condition_writer(model, dialect, columns, {})
-    lookup = lookups(model, decisions(model)) if tables is None else {}
-    if lookup or tables is not None:
-        alias = dialect.identifier("source")
-        every, source = f"{alias}.*", f"FROM {table} AS {alias}"
-        columns = [f"{alias}.{column}" for column in columns]
-    if tables is not None:
-        condition, joins, steps = tables.condition, tables.joins, tables.steps
-    elif lookup:
-        condition = condition_writer(model, dialect, columns, lookup)
-        joins = [line for feature, each in lookup.items() for line in each.join(dialect, columns[feature])]
-    *lines, last = indented(_expression(model, dialect, columns, condition, steps))
-    return "\n".join(["SELECT", f"  {every},", *lines, f"{last} AS {output}", source, *joins]) + "\n"
-
-
 def column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[str, str] | None = None) -> list[str]:
     """The quoted column of each feature; those that differ in case only are refused."""
     renamed = dict(columns or {})
@@ -157,10 +137,6 @@ def column_names(model: CalibrationEnsemble, dialect: Dialect, columns: Mapping[
             "rename one of them, and say so with columns={…}"
         )
     return [dialect.identifier(name) for name in names]
-
-
-def _qualified(dialect: Dialect, name: str | Sequence[str], argument: str) -> str:
-    return ".".join(map(dialect.identifier, _parts(name, argument)))
 
 
 def _parts(name: str | Sequence[str], argument: str) -> list[str]:
@@ -250,3 +226,35 @@ def in_groups(terms: list[list[str]], operator: str) -> list[str]:
         terms = [["(", *indented(in_groups(group, operator)), ")"] for group in groups]
     (first, *rest) = terms
     return [*first, *(line for lines in rest for line in (f"{operator} {lines[0]}", *lines[1:]))]
+
+
+def _with_intervals(
+    query: str, model: CalibrationEnsemble, dialect: Dialect, condition: WriteCondition, output: str
+) -> str:
+    """The rows of a query whose column ``output`` is the calibrated prediction, with both ends of its interval.
+
+    An end is clip(calibrated · multiplier of its band in the leaf, 0, 1).
+    """
+    if (intervals := model.intervals) is None:
+        raise ParameterError("the model has no intervals to export: certify it (mbct certify --attach) first")
+    scored, calibrated, number = dialect.identifier("scored"), dialect.identifier(output), dialect.double
+    # Two levels are spent on the test for a missing prediction and on the bands.
+    depth = None if dialect.max_case_depth is None else max(dialect.max_case_depth - 2, 1)
+    ends = []
+    for column, name in enumerate(("lower", "upper"), start=1):
+
+        def multiplier(node: float, column: int = column) -> str:
+            *bands, last = intervals.bands(int(node))
+            tests = " ".join(f"WHEN {calibrated} <= {number(band[0])} THEN {number(band[column])}" for band in bands)
+            return f"CASE {tests} ELSE {number(last[column])} END" if bands else number(last[column])
+
+        lines = [multiplier(0.0)]
+        if (tree := model.bin_tree) is not None:
+            numbered = replace(tree, leaf_value=np.arange(tree.n_nodes, dtype=np.float64))
+            lines = list(case_lines(decision_of(model, numbered), condition, multiplier, depth))
+        clipped = _clipped(dialect, 0.0, 1.0, [f"{calibrated} * (", *indented(lines), ")"])
+        named = f"END AS {dialect.identifier(f'{output}_{name}')}"
+        ends.append("\n".join(indented([f"CASE WHEN {calibrated} IS NULL THEN NULL ELSE", *indented(clipped), named])))
+    # A string of the query may hold a line break: it stays as it is.
+    query = query.rstrip("\n")
+    return f"SELECT\n  {scored}.*,\n" + ",\n".join(ends) + f"\nFROM (\n{query}\n) AS {scored}\n"
