@@ -9,19 +9,18 @@ import numpy as np
 
 from mbct.calibrators.inputs import (
     MOST_ROWS,
-    ClassLabels,
+    Features,
     TrainingData,
-    binary_classes,
+    dependence,
     describe_unfit,
+    feature_names,
     suspicions,
     training_data,
     warn,
 )
-from mbct.calibrators.preparation import Features, dependence, feature_names
 from mbct.data.blocks import blocks_of_time
 from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
-from mbct.data.columns import Columns, read_columns
-from mbct.data.memory import Categorical
+from mbct.data.columns import Categorical, Columns, read_columns
 from mbct.data.rows import distinct_labels, require, require_number, with_binary_label
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import Strategy, prepare
@@ -34,6 +33,7 @@ from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
 from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells, train_in_engine
+from mbct.validation import ClassLabels, binary_classes
 
 if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator

@@ -12,8 +12,7 @@ from mbct.calibrators.certification import HeldOutRows, certify_rows
 from mbct.calibrators.engine_fit import collect_features
 from mbct.calibrators.inputs import TrainingData, warn
 from mbct.calibrators.prevalence import shift_prevalence
-from mbct.data.columns import Columns
-from mbct.data.memory import encode
+from mbct.data.columns import Columns, encode
 from mbct.data.source import is_lazy
 from mbct.errors import ParameterError
 from mbct.model.bins import CategoryBins, CodeMatrix

@@ -16,9 +16,16 @@ from mbct.calibrators.engine_fit import (
     refuse_by_row,
 )
 from mbct.calibrators.fitted_mbct import FittedMBCT
-from mbct.calibrators.inputs import TrainingData, describe_time_features, training_data, warn
-from mbct.calibrators.preparation import binned_cells, prepared_rows, refuse_other_roles
-from mbct.data.memory import Categorical
+from mbct.calibrators.inputs import (
+    TrainingData,
+    binned_cells,
+    describe_time_features,
+    prepared_rows,
+    refuse_other_roles,
+    training_data,
+    warn,
+)
+from mbct.data.columns import Categorical
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
 from mbct.errors import ParameterError

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbct.calibrators.inputs import ClassLabels
 from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
 from mbct.files import write_atomically
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import dump_document, ensemble_of, has_many_classes, naming, parse_document, read_bytes
 from mbct.model.file_check import fault, read_classes
+from mbct.validation import ClassLabels
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator

@@ -44,8 +44,7 @@ class Moves:
         """Add some rows."""
         import numpy as np
 
-        from mbct.data.columns import read_columns
-        from mbct.data.memory import encode
+        from mbct.data.columns import encode, read_columns
 
         if self._model is None:
             return

@@ -6,10 +6,10 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from mbct.data.columns import Categorical, chosen_categories
 from mbct.data.encoding import category_values
 from mbct.data.engines.engine import Engine, Frame
 from mbct.data.expressions import number
-from mbct.data.memory import Categorical, chosen_categories
 from mbct.data.rows import EngineRows, P, W, Y
 from mbct.model.bins import Feature, FeatureBins, NumberBins
 from mbct.progress import progress

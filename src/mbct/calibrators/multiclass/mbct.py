@@ -9,18 +9,16 @@ import numpy.typing as npt
 
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import (
-    ClassLabels,
     TrainingData,
     describe_time_features,
     describe_unfit,
+    feature_names,
     unfit_columns,
     warn,
 )
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
-from mbct.calibrators.preparation import feature_names
-from mbct.data.columns import Columns
-from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.data.columns import Categorical, Columns, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.class_model import ClassModel, ClassScaling
@@ -37,7 +35,7 @@ from mbct.training.evidence import identifying_time
 from mbct.training.folds import BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
-from mbct.validation import FloatArray, thread_count
+from mbct.validation import ClassLabels, FloatArray, thread_count
 
 Coupling = Literal["joint", "one-vs-rest"]
 
