@@ -19,8 +19,7 @@ import numpy as np
 
 from made_with import write_page
 from mbct.model.bins import code_offsets
-from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import sum_trees
+from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit

@@ -18,7 +18,7 @@ from mbct.data.columns import Categorical, Columns, encode, fit_bins, read_colum
 from mbct.data.dependence import find_dependence
 from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.stats.ranking import auc_of_rows
+from mbct.stats.scores import auc_of_rows
 from mbct.training.cells import Cells, Level, build_cells
 from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import (

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.binning import fit_bins_of_rows
+from mbct.data.binning import fit_bins_of_rows, with_codes
 from mbct.data.columns import Categorical, Columns, encode
 from mbct.data.columns import fit_bins as bins_of_columns
-from mbct.data.encoding import with_codes
 from mbct.data.expressions import log_odds, number, probability_of
 from mbct.data.rows import P, code_column, require, require_number, training_rows
 from mbct.data.source import LazySource, open_source

@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.binning import features_by_value, fit_bins_of_rows
+from mbct.data.binning import features_by_value, fit_bins_of_rows, with_codes
 from mbct.data.blocks import number_blocks
 from mbct.data.columns import Categorical
-from mbct.data.encoding import with_codes
 from mbct.data.levels import EngineLevels
 from mbct.data.raw_cells import MOST_GROUPS, RawRows
 from mbct.data.rows import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
-from mbct.model.wording import condition
+from mbct.model.rules import condition
 from mbct.serving.batch import ScoredBatch
 from mbct.serving.journal import Joined, Journal, Remembered, as_columns, lines_of
 from mbct.serving.live import LiveCalibration, LiveMetric

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from mbct.jit import kernel
 from mbct.validation import FloatArray
 
 EPSILON = 1e-9
@@ -29,6 +30,13 @@ def sigmoid(log_odds: Any) -> FloatArray:
     z = np.asarray(log_odds, dtype=np.float64)
     small = np.exp(-np.abs(z))
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
+
+
+@kernel
+def probability_of(log_odds: float) -> float:
+    """:func:`sigmoid` of one number, for other kernels, which take it in whole."""
+    small = np.exp(-abs(log_odds))
+    return float((1.0 if log_odds >= 0.0 else small) / (1.0 + small))
 
 
 def log_scores(probabilities: FloatArray, floor: float = EPSILON) -> FloatArray:

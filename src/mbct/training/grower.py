@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import terminal_nodes_of_rows
-from mbct.model.tree import CalibrationTree, IntArray, rounded
+from mbct.model.tree import CalibrationTree, IntArray, rounded, terminal_nodes_of_rows
 from mbct.stats.logodds import sigmoid
 from mbct.stats.random_stream import half_of, random_bits
 from mbct.training.binned_rows import BinnedRows, RowNumbers

@@ -22,9 +22,8 @@ from mbct.data.columns import Categorical, Columns, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.class_model import ClassModel, ClassScaling
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
-from mbct.model.masks import sum_trees
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.logodds import log_scores, logit, softmax
 from mbct.stats.sums import Duplicates
