@@ -42,8 +42,7 @@ CellLevel = Literal["cell", "score"]
 def coded_rows(rows: EngineRows, bins: FeatureBins) -> LazySource:
     """Codes, prediction, label and weight of every row, and nothing else."""
     coded = with_codes(rows.source, bins, P)
-    codes = [code_column(j) for j in range(len(bins))]
-    return coded.with_frame(coded.frame.select(*codes, P, Y, W, *_block_columns(coded)))
+    return coded.with_frame(coded.frame.select(*_keys(bins, "cell"), P, Y, W, *_block_columns(coded)))
 
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0

@@ -50,6 +50,12 @@ def softmax(z: FloatArray) -> FloatArray:
     return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
 
 
+def scaled_to_one(each: FloatArray) -> FloatArray:
+    """Probabilities of classes that were found one by one, scaled to sum to one in each row; uniform if all are 0."""
+    total = each.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+
+
 def log_loss_of_logodds(log_odds: FloatArray, label: FloatArray) -> FloatArray:
     """Per-row log loss −y·log q − (1−y)·log(1−q) at q = σ(z), computed as log(1 + e^z) − y·z."""
     return np.logaddexp(0.0, log_odds) - label * log_odds

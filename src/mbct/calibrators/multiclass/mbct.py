@@ -25,7 +25,7 @@ from mbct.model.class_model import ClassModel, ClassScaling
 from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.logodds import log_scores, logit, softmax
+from mbct.stats.logodds import log_scores, logit, scaled_to_one, softmax
 from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
@@ -232,11 +232,8 @@ class MulticlassCalibrator(ManyScores):
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
         if self.coupling == "one-vs-rest":
             scores = rows.probabilities.T
-            each = np.column_stack(
-                [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
-            )
-            total = each.sum(axis=1, keepdims=True)
-            return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+            each = [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
+            return scaled_to_one(np.column_stack(each))
         z = log_scores(rows.probabilities)
         if any(self.trees_):
             codes = self._encode(rows)
