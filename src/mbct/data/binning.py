@@ -40,28 +40,23 @@ _VALUE = "__mbct_value"
 
 
 def fit_bins_of_rows(
-    rows: EngineRows,
-    score_column: str,
-    features: Sequence[str],
-    categorical: Categorical,
-    options: BinningOptions,
-    most_distinct: int = MOST_DISTINCT,
+    rows: EngineRows, score_column: str, features: Sequence[str], categorical: Categorical, options: BinningOptions
 ) -> FeatureBins:
     """Bins of the prediction and of ``features``; the prediction comes first.
 
     The distinct values of each column and their weight come from the engine, so that every engine gives the same bins.
-    A number with more than ``most_distinct`` values is cut at quantiles of its rows, not of their weights; DuckDB and
+    A number with more than ``MOST_DISTINCT`` values is cut at quantiles of its rows, not of their weights; DuckDB and
     polars find them by sorting, Spark approximates them.
     """
     by_value = features_by_value(rows, features, categorical)
     with progress("binning columns", len(features) + 1) as advance:
-        fitted: list[Feature] = [score_bins(rows, score_column, options, most_distinct)]
+        fitted: list[Feature] = [score_bins(rows, score_column, options)]
         for name in features:
             advance(1)
             if name in by_value:
                 fitted.append(_category_bins(rows, name, options.min_category_rows))
             else:
-                fitted.append(numeric_bins(rows, name, options, most_distinct))
+                fitted.append(numeric_bins(rows, name, options))
     return FeatureBins(tuple(fitted))
 
 
@@ -71,30 +66,26 @@ def features_by_value(rows: EngineRows, features: Sequence[str], categorical: Ca
     return chosen_categories(features, [name for name in features if not schema[name].is_numeric()], categorical)
 
 
-def numeric_bins(
-    rows: EngineRows, name: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
-) -> NumberBins:
+def numeric_bins(rows: EngineRows, name: str, options: BinningOptions) -> NumberBins:
     """Bins of a number that is cut."""
-    return fit_number_bins(name, *_distinct_numbers(rows, number(name), most_distinct), options.numeric_bins)
+    return fit_number_bins(name, *_distinct_numbers(rows, number(name)), options.numeric_bins)
 
 
-def score_bins(
-    rows: EngineRows, score_column: str, options: BinningOptions, most_distinct: int = MOST_DISTINCT
-) -> NumberBins:
+def score_bins(rows: EngineRows, score_column: str, options: BinningOptions) -> NumberBins:
     """Bins of the prediction; those of equal width need no query."""
     if options.score_binning == "width":
         nothing = np.empty(0)
         return fit_score_bins(score_column, nothing, nothing, options)
-    return fit_score_bins(score_column, *_distinct_numbers(rows, nw.col(P), most_distinct), options)
+    return fit_score_bins(score_column, *_distinct_numbers(rows, nw.col(P)), options)
 
 
-def _distinct_numbers(rows: EngineRows, value: nw.Expr, most_distinct: int) -> tuple[FloatArray, FloatArray]:
+def _distinct_numbers(rows: EngineRows, value: nw.Expr) -> tuple[FloatArray, FloatArray]:
     """Distinct finite values in rising order and the weight of each; or quantiles and how often each occurs."""
     engine = rows.source.engine
     finite = rows.source.frame.select(value.alias(_VALUE), W).filter(
         ~nw.col(_VALUE).is_null() & (nw.col(_VALUE).abs() != np.inf)
     )
-    if rows.n_rows > most_distinct and engine.count_distinct(finite, [_VALUE]) > most_distinct:
+    if rows.n_rows > MOST_DISTINCT and engine.count_distinct(finite, [_VALUE]) > MOST_DISTINCT:
         points, times = np.unique(engine.quantiles(finite, _VALUE, _N_QUANTILES), return_counts=True)
         return points, times.astype(np.float64)
     grouped = engine.collect(finite.group_by(_VALUE).agg(nw.col(W).sum()))
