@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.intervals import RowIntervals, bin_tree
 from mbct.model.rules import Rule, rules, to_text
-from mbct.model.tables import TreeTable, stack_tables, table_of
+from mbct.model.tables import TableStack, TreeTable, stack_tables, table_of
 from mbct.model.tree import (
     DE_BRUIJN,
     HASH_OF_BIT,
@@ -57,13 +57,6 @@ MOST_BYTES = 256 * 2**20
 _SMALLEST_MULTIPLIER = 1e-12  # Below it a multiplier counts as this much
 
 
-class SummedTrees(Protocol):
-    """Some consecutive trees of an ensemble."""
-
-    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the leaf values of each row, in the order of the trees."""
-
-
 @dataclass(frozen=True, eq=False)
 class WalkedTrees:
     """Trees that are walked node by node."""
@@ -89,6 +82,10 @@ class LeafMasks:
     def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
         """Multiply ("linear") or add ("odds") the leaf values of each row, in the order of walking."""
         _add_leaf_values(codes, self.first_row, self.words, self.leaf_values, self.product, total)
+
+
+SummedTrees = WalkedTrees | LeafMasks | TableStack
+"""Some consecutive trees of an ensemble, whose leaf values ``add_to`` multiplies or adds in their order."""
 
 
 def masks_of_trees(
