@@ -57,14 +57,8 @@ def fit_source(
     trials: Any = None,
 ) -> EngineFit:
     """Fit on rows that an engine reads in place, by the names of columns; ``calibrator`` has the other parameters."""
-    if trials is not None:
-        raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
-    named = (weight, blocks.time, blocks.groups)
-    if not isinstance(label, str) or y_prob is not None or not all(isinstance(name, str | None) for name in named):
-        raise DataError(
-            "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
-            "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
-        )
+    named = (label, weight, blocks.time, blocks.groups)
+    _refuse_arrays(named, y_prob, trials)
     config = calibrator._config(blocks)
     _refuse_by_row(config, calibrator.certify)
     if calibrator.score_column is None:
@@ -72,7 +66,7 @@ def fit_source(
     source = open_source(data)
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
-    roles = [name for name in (label, *named) if name is not None]
+    roles = [name for name in named if name is not None]
     others = Columns(dict.fromkeys(name for name in source.names if name not in roles), 0)
     score, features = others.name_of(calibrator.score_column), calibrator.features
     require(source, [score, *roles])
@@ -218,6 +212,17 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
         return data
     require(source, model.bins.names)
     return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
+
+
+def _refuse_arrays(named: tuple[Any, ...], y_prob: Any, trials: Any) -> None:
+    """Raise where ``fit`` was given more than names of columns, the label's first."""
+    if trials is not None:
+        raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
+    if named[0] is None or y_prob is not None or not all(isinstance(name, str | None) for name in named):
+        raise DataError(
+            "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
+            "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
+        )
 
 
 def _refuse_by_row(config: TrainingConfig, certify: float | None) -> None:
