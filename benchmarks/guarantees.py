@@ -23,8 +23,7 @@ from guarantees_page import page
 from made_with import write_page
 from mbct import MBCTCalibrator, certify
 from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.errors import MBCTWarning
 from mbct.model.provenance import RowFingerprint
 from mbct.progress import track

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mbct.calibrators.inputs import training_data
-from mbct.calibrators.preparation import binned_cells, prepared_rows
+from mbct.calibrators.inputs import binned_cells, prepared_rows, training_data
 from mbct.calibrators.registry import make
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.boosting import BoostingOptions

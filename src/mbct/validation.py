@@ -1,9 +1,11 @@
-"""One check of user input, at the public entry: what lies beneath trusts its arrays.
+"""One check of user input, at the public entry: columns, probabilities, weights and the classes of labels.
 
-Every message names the argument, the offending value and its row, and the remedy.
+What lies beneath trusts its arrays. Every message names the argument, the offending value and its row, and the remedy.
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -136,3 +138,99 @@ def _refuse(bad: npt.NDArray[np.bool_], array: FloatArray, name: str, fault: str
         more = int(bad.sum()) - 1
         others = f" (and {more:,} more)" if more else ""
         raise DataError(f"{name} {fault}: {array[row]:g} in row {row}{others}; {remedy}")
+
+
+@dataclass(frozen=True)
+class ClassLabels:
+    """The two classes of a label, sorted, and which of them is the positive one."""
+
+    classes: npt.NDArray[Any] = field(default_factory=lambda: np.array([0, 1]))
+    positive: int = 1
+
+    @property
+    def negative_and_positive(self) -> npt.NDArray[Any]:
+        """The negative class, then the positive one."""
+        return self.classes if self.positive == 1 else self.classes[::-1]
+
+    def encode(self, labels: npt.NDArray[Any], name: str = "y") -> FloatArray:
+        """1.0 for the positive class, 0.0 for the other; any other label is an error."""
+        code = class_labels(labels, name, self.classes)[1]
+        return np.asarray(code == self.positive, dtype=np.float64)
+
+
+def binary_classes(
+    labels: npt.NDArray[Any], name: str, positive: Any = None, *, one_class: bool = False
+) -> ClassLabels:
+    """The two classes of ``labels``; the positive one is the second in sorted order unless ``positive`` names it.
+
+    >>> binary_classes(np.array(["no", "yes", "no"]), "y").classes.tolist()
+    ['no', 'yes']
+    >>> binary_classes(np.array(["bad", "good"]), "y", positive="bad").positive
+    0
+    """
+    present, _ = class_labels(labels, name)
+    fractions = [v for v in present.tolist() if isinstance(v, float) and not v.is_integer()]
+    if fractions:
+        raise DataError(
+            f"Unknown label type: {name} holds {fractions[0]:g}, which is no class but a number; labels must be classes"
+        )
+    zero_one = all(value in (0, 1) for value in present.tolist())
+    if len(present) == 1 and not (one_class and zero_one):
+        value = repr(present[0]) if present.dtype.kind in "OU" else f"{present[0]:g}"
+        raise DataError(
+            f"the label is {value} in every row: both classes are needed to see a bias, not one class; "
+            "widen the sample or check the label column"
+        )
+    # 0 and 1 of whatever type are one pair of classes, so that a model does not depend on the type of the column.
+    classes = np.array([0, 1], dtype=np.bool_ if present.dtype.kind == "b" else None) if zero_one else present
+    if len(classes) > 2:
+        raise DataError(
+            f"Only binary classification is supported. {name} has {len(classes)} classes ({listed(classes)}): "
+            "use MulticlassCalibrator, or map the classes to 0 and 1"
+        )
+    if positive is None:
+        return ClassLabels(classes)
+    if positive not in classes.tolist():
+        raise DataError(f"positive={positive!r} is not among the classes of {name}: {listed(classes)}")
+    return ClassLabels(classes, classes.tolist().index(positive))
+
+
+def class_labels(
+    labels: npt.NDArray[Any], name: str, classes: Sequence[Any] | npt.NDArray[Any] | None = None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Classes of labels of any type, sorted or as given, and the position among them of each label.
+
+    >>> class_labels(np.array(["no", "yes", "no"]), "y")[1].tolist()
+    [0, 1, 0]
+    """
+    _refuse_missing_labels(labels, name)
+    try:
+        present, code = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise DataError(f"{name} mixes types that cannot be sorted: make all labels text or all numbers") from error
+    if classes is None:
+        return present, code
+    order = np.asarray(classes)
+    position = {value: k for k, value in enumerate(order.tolist())}
+    unknown = [value for value in present.tolist() if value not in position]
+    if unknown:
+        raise DataError(f"{name} holds {unknown[0]!r}, which is not among the classes {order.tolist()!r}")
+    return order, np.array([position[value] for value in present.tolist()], dtype=np.intp)[code]
+
+
+def listed(classes: npt.NDArray[Any]) -> str:
+    """Classes for a message, the first eight of them."""
+    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")
+
+
+def _refuse_missing_labels(labels: npt.NDArray[Any], name: str) -> None:
+    if labels.dtype.kind == "f":
+        missing: npt.NDArray[Any] = ~np.isfinite(labels)
+    elif labels.dtype.kind == "O":
+        missing = np.fromiter((v is None or v != v for v in labels.tolist()), np.bool_, len(labels))
+    else:
+        return
+    if missing.any():
+        row = int(missing.argmax())
+        more = f" (and {int(missing.sum()) - 1:,} more)" if missing.sum() > 1 else ""
+        raise DataError(f"{name} is missing: {labels[row]} in row {row}{more}; drop the rows without a label")

@@ -8,8 +8,7 @@ from builders import biased_clicks
 from mbct import MBCTCalibrator, load_model
 from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows, split_for_certificate
 from mbct.calibrators.inputs import training_data
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.model.certificate import Certificate
 from mbct.model.provenance import RowFingerprint

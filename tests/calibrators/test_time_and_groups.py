@@ -11,8 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from mbct import MBCTCalibrator
-from mbct.calibrators.inputs import training_data
-from mbct.calibrators.preparation import binned_cells
+from mbct.calibrators.inputs import binned_cells, training_data
 from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.training.cells import Cells
 from mbct.training.folds import BlockColumns

@@ -18,6 +18,12 @@ from mbct.training.binning import BinningOptions
 Open = Callable[[Path], Any]
 
 
+@pytest.fixture
+def few_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mbct.data.binning.MOST_DISTINCT", 1000)
+
+
+@pytest.mark.usefixtures("few_distinct")
 def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Path, opened_lazily: Open) -> None:
     rng = np.random.default_rng(0)
     n = 20_000
@@ -29,7 +35,7 @@ def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Pat
     rows = training_rows(source, "p", "y", None, ["x"])
     options = BinningOptions(numeric_bins=16, score_bins=16)
     exact = fit_bins(frame, score_column="p", label="y", options=options)
-    found = fit_bins_of_rows(rows, "p", ["x"], "auto", options, most_distinct=1000)
+    found = fit_bins_of_rows(rows, "p", ["x"], "auto", options)
     for bins, values in zip(found, (frame["p"], frame["x"]), strict=True):
         assert 8 <= len(bins.edges) <= 15
         reference = next(b for b in exact if b.name == bins.name)
@@ -40,6 +46,7 @@ def test_columns_of_many_values_are_cut_by_quantiles_of_the_engine(tmp_path: Pat
     assert 0.0 < found[1].edges[0] < 0.2  # zero has a bin of its own
 
 
+@pytest.mark.usefixtures("few_distinct")
 def test_quantiles_of_sorted_columns_do_not_hang_on_engine_threads_or_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     n = 400_000
@@ -54,7 +61,7 @@ def test_quantiles_of_sorted_columns_do_not_hang_on_engine_threads_or_run(tmp_pa
     ):
         assert isinstance(source, LazySource)
         rows = training_rows(source, "p", "y", None, ["x"])
-        found.append(fit_bins_of_rows(rows, "p", ["x"], "auto", BinningOptions(), most_distinct=1000))
+        found.append(fit_bins_of_rows(rows, "p", ["x"], "auto", BinningOptions()))
     assert len(set(found)) == 1
     in_order = np.sort(frame["x"].to_numpy())
     edges = np.searchsorted(in_order, found[0][1].edges) / n

@@ -8,8 +8,8 @@ import polars as pl
 
 from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
-from mbct.data import fit_bins, memory
-from mbct.data.columns import read_columns
+from mbct.data import fit_bins
+from mbct.data.columns import encode, read_columns
 from mbct.data.levels import EngineLevels
 from mbct.data.rows import training_rows
 from mbct.data.source import LazySource, open_source
@@ -30,7 +30,7 @@ def test_sums_moves_and_multiplications_are_those_of_memory(awkward_file: Path, 
     frame = pl.read_parquet(awkward_file)
     bins = fit_bins(frame, score_column="p", label="label", features=["site", "flag"])
     y_prob, y_true = frame["p"].to_numpy(), frame["label"].to_numpy().astype(float)
-    codes = memory.encode(read_columns(frame), bins, y_prob)
+    codes = encode(read_columns(frame), bins, y_prob)
     reference = CellSource(build_cells(codes, y_prob, y_true, None, bins, "row"), 1)
     n_sites = bins[1].n_codes
     table = np.full(n_sites, -1, np.int32)

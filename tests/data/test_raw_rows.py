@@ -12,8 +12,8 @@ import mbct.data.engines.duckdb as duckdb_engine
 import mbct.data.strategy as strategy
 from mbct import MBCTCalibrator
 from mbct.calibrators.persistence import dumps
-from mbct.data import fit_bins, memory
-from mbct.data.columns import read_columns
+from mbct.data import fit_bins
+from mbct.data.columns import encode, read_columns
 from mbct.data.raw_cells import RawRows
 from mbct.data.rows import training_rows
 from mbct.data.source import LazySource, open_source
@@ -56,7 +56,7 @@ def test_bins_codes_and_sums_are_those_of_memory(awkward_file: Path, weight: str
     )
     p, y = frame["p"].to_numpy(), frame["label"].to_numpy().astype(float)
     w = np.ones(len(p)) if weight is None else frame[weight].to_numpy()
-    expected = build_cells(memory.encode(read_columns(frame), bins, p), p, y, w, bins, "auto" if join else "row")
+    expected = build_cells(encode(read_columns(frame), bins, p), p, y, w, bins, "auto" if join else "row")
     found_bins, found = _read(awkward_file, FEATURES, BY_VALUE, weight, join=join)
     assert found_bins == bins
     np.testing.assert_array_equal(found.codes, expected.codes)
@@ -78,7 +78,7 @@ def test_values_that_turn_up_late_have_their_place(tmp_path: Path) -> None:
     bins = fit_bins(frame, score_column="p", label="label", categorical="all", options=OPTIONS)
     assert found_bins == bins
     assert found.codes.dtype == np.uint16
-    np.testing.assert_array_equal(found.codes, memory.encode(read_columns(frame), bins, frame["p"].to_numpy()))
+    np.testing.assert_array_equal(found.codes, encode(read_columns(frame), bins, frame["p"].to_numpy()))
 
 
 def test_rows_that_do_not_shrink_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.export.lightgbm import BinaryLeaf, BinaryNode, CodeCut, binary_tree, coded_features
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, Decision, decisions, intervals, possible_codes, run_nodes, used_features

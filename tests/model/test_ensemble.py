@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from builders import biased_clicks, random_model, random_rows
 from mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.model.bins import CategoryBins, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble, feature_shares
 from mbct.model.file_check import read_ensemble

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_bins, random_model, random_tree
-from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import masks_of_trees, sum_trees
+from mbct.model.ensemble import CalibrationEnsemble, masks_of_trees, sum_trees
 
 
 def masks_of_model(model):

@@ -8,9 +8,8 @@ import pytest
 
 from builders import random_model, table_model
 from mbct.model.bins import CategoryBins, NumberBins
-from mbct.model.rules import rules
+from mbct.model.rules import condition, rules
 from mbct.model.tree import terminal_sums
-from mbct.model.wording import condition
 
 BONUS = NumberBins("bonus", (4.0,), (0.0, 7.0))
 CARRIER = CategoryBins("carrier", ("UA", "AA", "DL", "B6", "WN"))

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from builders import binary_tree, random_bins, table_model, table_tree
 from mbct.model.bins import FeatureBins, NumberBins
-from mbct.model.ensemble import WalkedTrees
-from mbct.model.masks import LeafMasks
+from mbct.model.ensemble import LeafMasks, WalkedTrees
 from mbct.model.tables import TableStack, stack_tables, table_of
 
 

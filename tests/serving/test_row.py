@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import random_model, random_rows, table_model
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.errors import DataError
-from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import masks_of_trees
+from mbct.model.ensemble import CalibrationEnsemble, masks_of_trees
 from mbct.serving.row import RowScorer
 
 

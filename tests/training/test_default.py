@@ -6,8 +6,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.errors import ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.training.boosting import BoostingOptions

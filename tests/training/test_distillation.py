@@ -6,12 +6,9 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.calibrators.inputs import training_data
-from mbct.calibrators.preparation import binned_cells
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
-from mbct.model.ensemble import large_table
-from mbct.model.masks import sum_trees
+from mbct.calibrators.inputs import binned_cells, training_data
+from mbct.data.columns import encode, read_columns
+from mbct.model.ensemble import large_table, sum_trees
 from mbct.model.tree import n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells

@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode, fit_bins
+from mbct.data.columns import encode, fit_bins, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.training.binned_rows import BinnedRows, split_cells
 from mbct.training.binning import BinningOptions

@@ -3,8 +3,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.stats.logodds import sigmoid
 from mbct.training.cells import build_cells
 from mbct.training.grower import move, newton_sums, with_sums

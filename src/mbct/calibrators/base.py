@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mbct.calibrators import persistence
-from mbct.calibrators.inputs import ClassLabels, TrainingData, scores, take_labels, take_weights, training_data
+from mbct.calibrators.inputs import TrainingData, scores, take_labels, take_weights, training_data
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.notebook import html_facts
 from mbct.stats.scores import log_losses
-from mbct.validation import FloatArray, same_length
+from mbct.validation import ClassLabels, FloatArray, same_length
 
 
 class Calibrator(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn ships no types

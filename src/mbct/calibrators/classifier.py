@@ -1,6 +1,7 @@
 """A scikit-learn classifier whose probabilities are calibrated with the features in view."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from mbct.calibrators.registry import make
 from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
-from mbct.stats.logodds import sigmoid
+from mbct.stats.logodds import scaled_to_one, sigmoid, softmax
 from mbct.validation import FloatArray, as_weights, same_length
 
 BASE_SCORE = "base_score"
@@ -161,10 +162,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if len(calibrators) == 1:
             positive = _calibrated(calibrators[0], X, scores[:, 1])
             return np.column_stack([1.0 - positive, positive])
-        each = np.column_stack([_calibrated(c, X, scores[:, k]) for k, c in enumerate(calibrators)])
-        total = each.sum(axis=1, keepdims=True)
-        uniform = np.full_like(each, 1.0 / each.shape[1])
-        return np.where(total > 0, each / np.where(total > 0, total, 1.0), uniform)
+        return scaled_to_one(np.column_stack([_calibrated(c, X, scores[:, k]) for k, c in enumerate(calibrators)]))
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable class of each row.
@@ -209,23 +207,27 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
             fold = block_folds(number, rows.weight[counted], self.cv, self.random_state, "groups")
         return [(counted[fold != k], counted[fold == k]) for k in np.unique(fold)]
 
+    def _split_scores(self, rows: "_Rows") -> Iterator[tuple[Any, RowArray, FloatArray]]:
+        """The classifier of each split, the rows that it holds out, and their probabilities."""
+        for train, test in self._splits(rows):
+            base = self._fit_base(rows.X, rows.labels, rows.passed_weight, train)
+            yield base, test, _class_scores(base, _safe_indexing(rows.X, test), rows.classes)
+
     def _held_out_scores(self, rows: "_Rows") -> FloatArray:
         """Mean held-out probabilities of each row; NaN for rows that no split holds out."""
         total = np.zeros((len(rows.labels), len(rows.classes)))
         times = np.zeros(len(rows.labels))
-        for train, test in self._splits(rows):
-            base = self._fit_base(rows.X, rows.labels, rows.passed_weight, train)
-            total[test] += _class_scores(base, _safe_indexing(rows.X, test), rows.classes)
+        for _, test, found in self._split_scores(rows):
+            total[test] += found
             times[test] += 1
         return np.where(times[:, None] > 0, total / np.maximum(times, 1)[:, None], np.nan)
 
     def _fit_pairs(self, rows: "_Rows") -> tuple[tuple[Any, tuple[Calibrator, ...]], ...]:
         """A classifier for each split, and the calibrators of its own held-out rows."""
         pairs = []
-        for train, test in self._splits(rows):
-            base = self._fit_base(rows.X, rows.labels, rows.passed_weight, train)
+        for base, test, found in self._split_scores(rows):
             scores = np.full((len(rows.labels), len(rows.classes)), np.nan)
-            scores[test] = _class_scores(base, _safe_indexing(rows.X, test), rows.classes)
+            scores[test] = found
             pairs.append((base, self._fit_calibrators(rows, scores)))
         return tuple(pairs)
 
@@ -293,11 +295,7 @@ def _class_scores(estimator: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArr
         own = np.asarray(estimator.predict_proba(X), dtype=np.float64)
     else:
         margin = np.asarray(estimator.decision_function(X), dtype=np.float64)
-        if margin.ndim == 1:
-            own = np.column_stack([1.0 - sigmoid(margin), sigmoid(margin)])
-        else:
-            own = np.exp(margin - margin.max(axis=1, keepdims=True))
-            own = own / own.sum(axis=1, keepdims=True)
+        own = softmax(margin) if margin.ndim == 2 else np.column_stack([1.0 - sigmoid(margin), sigmoid(margin)])
     # A classifier that has not met a class gives it no probability.
     scores = np.zeros((len(own), len(classes)))
     scores[:, np.searchsorted(classes, estimator.classes_)] = own

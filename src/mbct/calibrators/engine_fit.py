@@ -1,7 +1,7 @@
 """Fitting where the rows are: checks, bins and sums in the engine, trees here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
@@ -9,22 +9,20 @@ import numpy as np
 
 from mbct.calibrators.inputs import (
     MOST_ROWS,
-    ClassLabels,
     TrainingData,
-    binary_classes,
+    dependence,
     describe_unfit,
+    feature_names,
     suspicions,
     training_data,
     warn,
 )
-from mbct.calibrators.preparation import Features, dependence, feature_names
 from mbct.data.blocks import blocks_of_time
 from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
 from mbct.data.columns import Columns, read_columns
-from mbct.data.memory import Categorical
 from mbct.data.rows import distinct_labels, require, require_number, with_binary_label
 from mbct.data.source import LazySource, open_source
-from mbct.data.strategy import Strategy, prepare
+from mbct.data.strategy import prepare
 from mbct.errors import DataError, ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble
@@ -34,6 +32,7 @@ from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
 from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells, train_in_engine
+from mbct.validation import ClassLabels, binary_classes
 
 if TYPE_CHECKING:
     from mbct.calibrators.mbct import MBCTCalibrator
@@ -43,85 +42,76 @@ _ROWS = " rows"
 _TEXTS_READ = 1_000  # Distinct texts that are tried as dates
 
 
-@dataclass(frozen=True)
-class EngineColumns:
-    """Columns of rows that stay in their engine, by name, and how they are read.
-
-    ``features`` are all others where they are None; ``categorical`` and ``positive`` are those of MBCTCalibrator.
-    """
-
-    score_column: str | int | None
-    label: str
-    weight: str | None
-    blocks: BlockColumns
-    features: Features
-    categorical: Categorical
-    positive: Any
+EngineFit = tuple[TrainingResult, str, list[str], ClassLabels]
+"""What training has found, the prediction's column, the columns beside label, weight and blocks, the classes."""
 
 
-@dataclass(frozen=True)
-class EngineFit:
-    """What training has found, the prediction's column, the columns beside label, weight and blocks, the classes."""
-
-    result: TrainingResult
-    score_column: str
-    columns: list[str]
-    labels: ClassLabels
-
-
-def fit_source(data: Any, columns: EngineColumns, config: TrainingConfig, strategy: Strategy) -> EngineFit:
-    """Fit on rows that an engine reads in place."""
-    if columns.score_column is None:
+def fit_source(
+    calibrator: "MBCTCalibrator",
+    data: Any,
+    label: Any,
+    weight: Any,
+    blocks: BlockColumns,
+    *,
+    y_prob: Any = None,
+    trials: Any = None,
+) -> EngineFit:
+    """Fit on rows that an engine reads in place, by the names of columns; ``calibrator`` has the other parameters."""
+    named = (label, weight, blocks.time, blocks.groups)
+    _refuse_arrays(named, y_prob, trials)
+    config = calibrator._config(blocks)
+    _refuse_by_row(config, calibrator.certify)
+    if calibrator.score_column is None:
         raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
     if not isinstance(source, LazySource):
         raise TypeError(f"{type(data).__name__} is read in memory")
-    roles = (columns.label, columns.weight, columns.blocks.time, columns.blocks.groups)
+    roles = [name for name in named if name is not None]
     others = Columns(dict.fromkeys(name for name in source.names if name not in roles), 0)
-    score = others.name_of(columns.score_column)
-    require(source, [score, *(name for name in roles if name is not None)])
-    names = feature_names(others, score, columns.features)
+    score, features = others.name_of(calibrator.score_column), calibrator.features
+    require(source, [score, *roles])
+    names = feature_names(others, score, features)
     growth = config.preset.growth
     paper = isinstance(growth, PaperOptions)
     unfit = {} if paper else _unfit_columns(source, names)
-    names = [name for name in names if columns.features is not None or name not in unfit]
-    source, labels = _with_labels(source, columns)
+    names = [name for name in names if features is not None or name not in unfit]
+    source, labels = _with_labels(source, label, weight, calibrator.positive)
     with (
         prepare(
             source,
             score_column=score,
-            label=columns.label,
-            weight=columns.weight,
+            label=label,
+            weight=weight,
             features=names,
-            categorical=columns.categorical,
+            categorical=calibrator.categorical,
             options=config.preset.binning,
-            strategy=strategy,
-            level_wise=isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not columns.blocks.given,
-            blocks=columns.blocks,
+            strategy=calibrator.strategy,
+            level_wise=isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not blocks.given,
+            blocks=blocks,
         ) as prepared,
         progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance,
     ):
-        first = _first_rows(source, columns, score, names if paper else others.names)
+        first = _first_rows(source, (score, *(names if paper else others.names)), score, label, weight, blocks)
         advice = None if paper else dependence(first)
-        warn(describe_unfit(unfit, kept=columns.features is not None, advice=advice), stacklevel=3)
+        warn(describe_unfit(unfit, kept=features is not None, advice=advice), stacklevel=3)
         warn(suspicions(first, names, whole=first.columns.n_rows < MOST_ROWS), stacklevel=3)
         del first  # Training needs the memory.
         if isinstance(prepared.rows, Cells):
             result = train_cells(prepared.rows, prepared.bins, config, advance)
         else:
             result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
-    return EngineFit(result, score, others.names, labels)
+    return result, score, others.names, labels
 
 
-def _with_labels(source: LazySource, columns: EngineColumns) -> tuple[LazySource, ClassLabels]:
+def _with_labels(source: LazySource, label: str, weight: str | None, positive: Any) -> tuple[LazySource, ClassLabels]:
     """The source with a label of 0 and 1, and the classes that these stand for, as memory would find them."""
-    if columns.weight is not None:
-        require_number(source, columns.weight, "weight")
-    present = np.asarray(distinct_labels(source, columns.label, columns.weight))
+    if weight is not None:
+        require_number(source, weight, "weight")
+    present = np.asarray(distinct_labels(source, label, weight))
     if not len(present):
         return source, ClassLabels()  # Every label is missing, which is said where the rows are checked.
-    labels = binary_classes(present, f"label column {columns.label!r}", columns.positive)
-    return with_binary_label(source, columns.label, labels.negative_and_positive.tolist()), labels
+    labels = binary_classes(present, f"label column {label!r}", positive)
+    return with_binary_label(source, label, labels.negative_and_positive.tolist()), labels
 
 
 def _unfit_columns(source: LazySource, names: Sequence[str]) -> dict[str, str]:
@@ -146,29 +136,32 @@ def _unfit_columns(source: LazySource, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _first_rows(source: LazySource, columns: EngineColumns, score: str, names: Sequence[str]) -> TrainingData:
+def _first_rows(
+    source: LazySource, names: Sequence[str], score: str, label: str, weight: str | None, blocks: BlockColumns
+) -> TrainingData:
     """The first rows with the columns ``names``, brought into memory to be looked at."""
-    time, groups = columns.blocks.time, columns.blocks.groups
-    wanted = dict.fromkeys(name for name in (score, *names, columns.label, columns.weight, time) if name is not None)
+    time = blocks.time
+    wanted = dict.fromkeys(name for name in (*names, label, weight, time) if name is not None)
     first = source.engine.collect(source.frame.select(*wanted).head(MOST_ROWS)).to_native()
-    data = training_data(first, columns.label, columns.weight, None, score, one_class=True)
+    data = training_data(first, label, weight, None, score, one_class=True)
     if time is None:
-        return replace(data, blocks=columns.blocks)
+        return replace(data, blocks=blocks)
     # The first rows of many may be of one day, which is too few for folds and does no harm here.
-    day = blocks_of_time(data.columns.column(time), columns.blocks.block)
-    block = None if groups is not None else np.unique(day, return_inverse=True)[1].astype(np.int32)
-    return replace(data, columns=data.columns.without(time), block=block, blocks=columns.blocks)
+    day = blocks_of_time(data.columns.column(time), blocks.block)
+    block = None if blocks.groups is not None else np.unique(day, return_inverse=True)[1].astype(np.int32)
+    return replace(data, columns=data.columns.without(time), block=block, blocks=blocks)
 
 
-def fit_aggregated(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins, config: TrainingConfig) -> EngineFit:
+def fit_aggregated(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> EngineFit:
     """Fit on cells that were aggregated before, with the columns that ``calibrator`` names."""
-    refuse_by_row(config, calibrator.certify)
+    config = calibrator._config()
+    _refuse_by_row(config, calibrator.certify)
     _check_cells(calibrator, cells, bins)
     # Cells of one score are told apart by it: their order is that of their content already.
     ordered = cells if cells.one_score else cells.canonical()
     with progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance:
         result = train_cells(ordered, bins, config, advance)
-    return EngineFit(result, bins.names[0], list(bins.names), ClassLabels())
+    return result, bins.names[0], list(bins.names), ClassLabels()
 
 
 def _check_cells(calibrator: "MBCTCalibrator", cells: Cells, bins: FeatureBins) -> None:
@@ -221,19 +214,18 @@ def collect_features(data: Any, model: CalibrationEnsemble) -> Any:
     return source.engine.collect(source.frame.select(*model.bins.names)).to_native()
 
 
-def refuse_arrays(y: Any, sample_weight: Any, y_prob: Any, trials: Any, blocks: BlockColumns) -> None:
-    """Raise where ``fit`` was given more than names of columns beside rows that stay in their engine."""
+def _refuse_arrays(named: tuple[Any, ...], y_prob: Any, trials: Any) -> None:
+    """Raise where ``fit`` was given more than names of columns, the label's first."""
     if trials is not None:
         raise ParameterError("trials are for rows in memory: pass a frame, or a row a class with its weight")
-    named = (sample_weight, blocks.time, blocks.groups)
-    if not isinstance(y, str) or y_prob is not None or not all(isinstance(name, str | None) for name in named):
+    if named[0] is None or y_prob is not None or not all(isinstance(name, str | None) for name in named):
         raise DataError(
             "rows that stay in their engine need the names of columns: fit(source, 'label'), with "
             "sample_weight='name', time='name', groups='name' and score_column='name' where they apply"
         )
 
 
-def refuse_by_row(config: TrainingConfig, certify: float | None) -> None:
+def _refuse_by_row(config: TrainingConfig, certify: float | None) -> None:
     """Raise where the fit needs to look at single rows in memory.
 
     The paper's trees weigh each kept negative, and cells do not tell their negatives' predictions apart; nor can sums

@@ -12,8 +12,7 @@ from mbct.calibrators.certification import HeldOutRows, certify_rows
 from mbct.calibrators.engine_fit import collect_features
 from mbct.calibrators.inputs import TrainingData, warn
 from mbct.calibrators.prevalence import shift_prevalence
-from mbct.data.columns import Columns
-from mbct.data.memory import encode
+from mbct.data.columns import Columns, encode
 from mbct.data.source import is_lazy
 from mbct.errors import ParameterError
 from mbct.model.bins import CategoryBins, CodeMatrix
@@ -145,13 +144,16 @@ class FittedMBCT(Calibrator):
         return self.model_.calibrate_codes(codes, y_prob, thread_count(self.n_threads))
 
     def _state(self) -> dict[str, Any]:
+        # The intervals of the certificate stand with the model.
+        kept = {} if self.certificate_ is None else self.certificate_.to_dict()
+        kept.pop("intervals", None)
         return {
             "model": self.model_.to_dict(),
             "trace": self.trace_.to_dict(),
             "fidelity": self.fidelity_,
             "form": self.form_,
             "fingerprint": self.fingerprint_.to_dict(),
-            **({} if self.certificate_ is None else {"certificate": _without_intervals(self.certificate_)}),
+            **({"certificate": kept} if kept else {}),
             "held_out_gain": self.held_out_gain_,
             "held_out_gain_error": self.held_out_gain_error_,
             "held_out_gain_by_fold": self.held_out_gain_by_fold_,
@@ -194,11 +196,6 @@ def kind_of_folds(fitted: FittedMBCT) -> str:
 
 def _gain(content: Any) -> float | None:
     return None if content is None else number(content, "held_out_gain", -LARGEST_SUM, LARGEST_SUM)
-
-
-def _without_intervals(certificate: Certificate) -> dict[str, Any]:
-    """A certificate beside its model, which has the intervals."""
-    return {name: value for name, value in certificate.to_dict().items() if name != "intervals"}
 
 
 def unseen_shares(model: CalibrationEnsemble, codes: CodeMatrix) -> dict[str, float]:

@@ -1,9 +1,12 @@
-"""What ``fit`` and ``predict`` were given, checked once and turned into arrays; a warning where rows look wrong."""
+"""What ``fit`` and ``predict`` were given, checked once and turned into arrays, and what the trees of MBCT grow on.
+
+A warning says where rows look wrong: columns that are no features, leaks, rows that belong together, swapped labels.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,33 +14,31 @@ from sklearn.exceptions import DataConversionWarning
 
 from mbct.data.blocks import number_blocks
 from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks
-from mbct.data.columns import Columns, read_columns
-from mbct.errors import DataError, MBCTWarning
-from mbct.stats.ranking import auc_of_rows
+from mbct.data.columns import Categorical, Columns, encode, fit_bins, read_columns
+from mbct.data.dependence import find_dependence
+from mbct.errors import DataError, MBCTWarning, ParameterError
+from mbct.model.bins import FeatureBins
+from mbct.stats.scores import auc_of_rows
+from mbct.training.cells import Cells, Level, build_cells
 from mbct.training.folds import BlockColumns, BlockNumbers
-from mbct.validation import FloatArray, as_column, as_probabilities, as_weights, same_length
+from mbct.validation import (
+    ClassLabels,
+    FloatArray,
+    as_column,
+    as_probabilities,
+    as_weights,
+    binary_classes,
+    same_length,
+)
 
+if TYPE_CHECKING:
+    from mbct.training.trainer import Preset
+
+Features = Sequence[str | int] | None
+"""Columns that the trees may split by; None for all but the score."""
 FEWEST = 10  # Rows of the rarer class below which nothing can be told
 _WRONG_WAY = 4.0  # Standard errors by which an AUC must lie below one half
 MOST_ROWS = 200_000  # Rows that are looked at
-
-
-@dataclass(frozen=True)
-class ClassLabels:
-    """The two classes of a label, sorted, and which of them is the positive one."""
-
-    classes: npt.NDArray[Any] = field(default_factory=lambda: np.array([0, 1]))
-    positive: int = 1
-
-    @property
-    def negative_and_positive(self) -> npt.NDArray[Any]:
-        """The negative class, then the positive one."""
-        return self.classes if self.positive == 1 else self.classes[::-1]
-
-    def encode(self, labels: npt.NDArray[Any], name: str = "y") -> FloatArray:
-        """1.0 for the positive class, 0.0 for the other; any other label is an error."""
-        code = class_labels(labels, name, self.classes)[1]
-        return np.asarray(code == self.positive, dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -169,43 +170,6 @@ def take_weights(columns: Columns, sample_weight: Any) -> tuple[Columns, FloatAr
     return columns, as_weights(sample_weight, columns.n_rows)
 
 
-def binary_classes(
-    labels: npt.NDArray[Any], name: str, positive: Any = None, *, one_class: bool = False
-) -> ClassLabels:
-    """The two classes of ``labels``; the positive one is the second in sorted order unless ``positive`` names it.
-
-    >>> binary_classes(np.array(["no", "yes", "no"]), "y").classes.tolist()
-    ['no', 'yes']
-    >>> binary_classes(np.array(["bad", "good"]), "y", positive="bad").positive
-    0
-    """
-    present, _ = class_labels(labels, name)
-    fractions = [v for v in present.tolist() if isinstance(v, float) and not v.is_integer()]
-    if fractions:
-        raise DataError(
-            f"Unknown label type: {name} holds {fractions[0]:g}, which is no class but a number; labels must be classes"
-        )
-    zero_one = all(value in (0, 1) for value in present.tolist())
-    if len(present) == 1 and not (one_class and zero_one):
-        value = repr(present[0]) if present.dtype.kind in "OU" else f"{present[0]:g}"
-        raise DataError(
-            f"the label is {value} in every row: both classes are needed to see a bias, not one class; "
-            "widen the sample or check the label column"
-        )
-    # 0 and 1 of whatever type are one pair of classes, so that a model does not depend on the type of the column.
-    classes = np.array([0, 1], dtype=np.bool_ if present.dtype.kind == "b" else None) if zero_one else present
-    if len(classes) > 2:
-        raise DataError(
-            f"Only binary classification is supported. {name} has {len(classes)} classes ({listed(classes)}): "
-            "use MulticlassCalibrator, or map the classes to 0 and 1"
-        )
-    if positive is None:
-        return ClassLabels(classes)
-    if positive not in classes.tolist():
-        raise DataError(f"positive={positive!r} is not among the classes of {name}: {listed(classes)}")
-    return ClassLabels(classes, classes.tolist().index(positive))
-
-
 def take_blocks(columns: Columns, blocks: BlockColumns | None) -> tuple[Columns, BlockNumbers | None]:
     """Columns without those of time and groups, and the block of each row; either may be a name or an array."""
     if blocks is None or not blocks.given:
@@ -218,29 +182,6 @@ def take_blocks(columns: Columns, blocks: BlockColumns | None) -> tuple[Columns,
     same_length(columns.n_rows, **{k: v for k, v in given.items() if v is not None and not isinstance(v, str)})
     time, groups = (columns.column(v) if isinstance(v, str) else v for v in given.values())
     return columns.without(*names), number_blocks(time, groups, blocks.block)
-
-
-def class_labels(
-    labels: npt.NDArray[Any], name: str, classes: Sequence[Any] | npt.NDArray[Any] | None = None
-) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
-    """Classes of labels of any type, sorted or as given, and the position among them of each label.
-
-    >>> class_labels(np.array(["no", "yes", "no"]), "y")[1].tolist()
-    [0, 1, 0]
-    """
-    _refuse_missing(labels, name)
-    try:
-        present, code = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise DataError(f"{name} mixes types that cannot be sorted: make all labels text or all numbers") from error
-    if classes is None:
-        return present, code
-    order = np.asarray(classes)
-    position = {value: k for k, value in enumerate(order.tolist())}
-    unknown = [value for value in present.tolist() if value not in position]
-    if unknown:
-        raise DataError(f"{name} holds {unknown[0]!r}, which is not among the classes {order.tolist()!r}")
-    return order, np.array([position[value] for value in present.tolist()], dtype=np.intp)[code]
 
 
 def scores(columns: Columns, score_column: str | int | None, y_prob: Any = None) -> tuple[str, FloatArray]:
@@ -259,24 +200,6 @@ def scores(columns: Columns, score_column: str | int | None, y_prob: Any = None)
     else:
         name = columns.name_of(score_column)
     return name, as_probabilities(columns.numpy(name), f"score column {name!r}")
-
-
-def listed(classes: npt.NDArray[Any]) -> str:
-    """Classes for a message, the first eight of them."""
-    return ", ".join(map(repr, classes.tolist()[:8])) + (" …" if len(classes) > 8 else "")
-
-
-def _refuse_missing(labels: npt.NDArray[Any], name: str) -> None:
-    if labels.dtype.kind == "f":
-        missing: npt.NDArray[Any] = ~np.isfinite(labels)
-    elif labels.dtype.kind == "O":
-        missing = np.fromiter((v is None or v != v for v in labels.tolist()), np.bool_, len(labels))
-    else:
-        return
-    if missing.any():
-        row = int(missing.argmax())
-        more = f" (and {int(missing.sum()) - 1:,} more)" if missing.sum() > 1 else ""
-        raise DataError(f"{name} is missing: {labels[row]} in row {row}{more}; drop the rows without a label")
 
 
 def warn(messages: Iterator[str] | Sequence[str], stacklevel: int) -> None:
@@ -312,7 +235,9 @@ def suspicions(data: TrainingData, features: Sequence[str], *, whole: bool = Tru
 
     Where they are not the ``whole``, there may be more of them.
     """
-    rows = _drawn(len(data.y_true))
+    rows = np.arange(len(data.y_true))
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:MOST_ROWS])
     y_true, y_prob, weight = data.y_true[rows], data.y_prob[rows], data.weight[rows]
     chosen = data.columns.only(features).take(rows)
     leaks = find_leaks(chosen, y_true, y_prob=y_prob, weight=weight) if features else ()
@@ -343,7 +268,56 @@ def _auc_below_chance(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray
     return auc if auc < 0.5 - _WRONG_WAY * error else None
 
 
-def _drawn(n_rows: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    if n_rows <= MOST_ROWS:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).permutation(n_rows)[:MOST_ROWS])
+def feature_names(columns: Columns, score_column: str, features: Features) -> list[str]:
+    """Names of the ``columns`` that trees may split by, all or some but ``score_column``."""
+    if features is None:
+        return [name for name in columns.names if name != score_column]
+    if isinstance(features, str):
+        raise ParameterError(f"features={features!r} must be a list of columns, not one name")
+    names = [columns.name_of(name) for name in features]
+    if len(set(names)) < len(names):
+        raise DataError(f"features names a column twice: {names}")
+    columns.require(names)
+    return [name for name in names if name != score_column]
+
+
+def refuse_other_roles(features: Features, **roles: Any) -> None:
+    """Raise where one of ``features`` is named as the label, the weight, the time or the groups too."""
+    for role, name in roles.items():
+        if isinstance(name, str) and not isinstance(features, str) and name in (features or ()):
+            raise DataError(f"{name!r} cannot be both a feature and {role}={name!r}: leave it out of features")
+
+
+def prepared_rows(data: TrainingData, features: Features, *, stacklevel: int, as_given: bool = False) -> TrainingData:
+    """``data`` without the identifiers and dates that nobody named as ``features``, unless it is taken ``as_given``.
+
+    Warns of these, of rows that seem to belong together and of what looks wrong; ``stacklevel`` counts the callers from
+    here to the user's line.
+    """
+    if not as_given:
+        unfit = unfit_columns(data.columns.only(feature_names(data.columns, data.score, features)))
+        warn(describe_unfit(unfit, kept=features is not None, advice=dependence(data)), stacklevel + 1)
+        data = data if features is not None else replace(data, columns=data.columns.without(*unfit))
+    warn(suspicions(data, feature_names(data.columns, data.score, features)), stacklevel + 1)
+    return data
+
+
+def dependence(data: TrainingData) -> str | None:
+    """The argument to add where rows of ``data`` seem to belong together and nothing was said of it."""
+    if data.blocks is not None and data.blocks.groups is not None:
+        return None
+    found = find_dependence(data.columns.without(data.score), data.y_true, data.y_prob, data.block)
+    return None if found is None else str(found)
+
+
+def binned_cells(
+    data: TrainingData, features: Features, categorical: Categorical, preset: "Preset"
+) -> tuple[FeatureBins, Cells]:
+    """Bins of the columns of ``data``, as ``preset`` asks, and the rows joined by their codes."""
+    data = data.counted()
+    weight = None if np.all(data.weight == 1.0) else data.weight
+    names = feature_names(data.columns, data.score, features)
+    bins = fit_bins(data.columns, data.score, names, data.y_prob, data.y_true, weight, categorical, preset.binning)
+    codes = encode(data.columns, bins, data.y_prob)
+    level: Level = "auto" if preset.link == "linear" else "score"  # The paper's trees need sums of equal codes alone.
+    return bins, build_cells(codes, data.y_prob, data.y_true, weight, bins, level, data.block)

@@ -153,7 +153,7 @@ class LightGBMCalibrator(Calibrator):
         return int(booster.best_iteration) if float(np.sum(held_out.weight * gain)) > 0.0 else 0
 
     def _train(self, table: FeatureEncoding, rows: JoinedRows, n_trees: int, held_out: JoinedRows | None = None) -> Any:
-        lightgbm = _lightgbm()
+        lightgbm = optional("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'", "lightgbm")
         categorical = [1 + i for i, name in enumerate(table.names) if name in table.categories]
         parameters = self._booster_parameters(rows)
 
@@ -219,7 +219,3 @@ class LightGBMCalibrator(Calibrator):
 def _rows_counted(rows: JoinedRows) -> float:
     """How many rows there are: their weight, less duplicates."""
     return float(np.sum(rows.weight)) / max(rows.duplicates(rows.label, rows.matrix[:, 0]).per_row, 1.0)
-
-
-def _lightgbm() -> Any:
-    return optional("the method 'lightgbm' needs LightGBM: pip install 'mbct[lightgbm]'", "lightgbm")

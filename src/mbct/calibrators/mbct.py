@@ -7,18 +7,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from mbct.calibrators.certification import split_for_certificate
-from mbct.calibrators.engine_fit import (
-    EngineColumns,
-    EngineFit,
-    fit_aggregated,
-    fit_source,
-    refuse_arrays,
-    refuse_by_row,
-)
+from mbct.calibrators.engine_fit import EngineFit, fit_aggregated, fit_source
 from mbct.calibrators.fitted_mbct import FittedMBCT
-from mbct.calibrators.inputs import TrainingData, describe_time_features, training_data, warn
-from mbct.calibrators.preparation import binned_cells, prepared_rows, refuse_other_roles
-from mbct.data.memory import Categorical
+from mbct.calibrators.inputs import (
+    TrainingData,
+    binned_cells,
+    describe_time_features,
+    prepared_rows,
+    refuse_other_roles,
+    training_data,
+    warn,
+)
+from mbct.data.columns import Categorical
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
 from mbct.errors import ParameterError
@@ -222,13 +222,7 @@ class MBCTCalibrator(FittedMBCT):
         blocks = self._blocks(time, groups)
         refuse_other_roles(self.features, y=y, sample_weight=sample_weight, time=blocks.time, groups=blocks.groups)
         if is_lazy(X):
-            refuse_arrays(y, sample_weight, y_prob, trials, blocks)
-            config = self._config(blocks)
-            refuse_by_row(config, self.certify)
-            columns = EngineColumns(
-                self.score_column, y, sample_weight, blocks, self.features, self.categorical, self.positive
-            )
-            return self._take(fit_source(X, columns, config, self.strategy))
+            return self._take(fit_source(self, X, y, sample_weight, blocks, y_prob=y_prob, trials=trials))
         given = training_data(
             X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials
         )
@@ -242,7 +236,7 @@ class MBCTCalibrator(FittedMBCT):
         cells, bins : Cells, FeatureBins
             The cells, and the bins that they were coded with.
         """
-        return self._take(fit_aggregated(self, cells, bins, self._config()))
+        return self._take(fit_aggregated(self, cells, bins))
 
     def _fit(self, data: TrainingData) -> None:
         config = self._config(data.blocks)
@@ -266,8 +260,9 @@ class MBCTCalibrator(FittedMBCT):
 
     def _take(self, fitted: EngineFit) -> Self:
         """Take over what was fitted where the rows are, called by a method that the user calls."""
-        self._keep(fitted.result, stacklevel=4)
-        self._remember(fitted.score_column, fitted.columns, fitted.labels)
+        result, score_column, columns, labels = fitted
+        self._keep(result, stacklevel=4)
+        self._remember(score_column, columns, labels)
         return self
 
     def _keep(self, result: TrainingResult, stacklevel: int) -> None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mbct.calibrators.inputs import ClassLabels
-from mbct.errors import MissingDependencyError, ModelFileError, ParameterError
+from mbct.errors import ParameterError
 from mbct.files import write_atomically
 from mbct.model.class_model import ClassModel
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import dump_document, ensemble_of, has_many_classes, naming, parse_document, read_bytes
 from mbct.model.file_check import fault, read_classes
+from mbct.validation import ClassLabels
 
 if TYPE_CHECKING:
     from mbct.calibrators.base import Calibrator
@@ -65,7 +65,7 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
     from mbct.calibrators.multiclass.scores import ManyScores
     from mbct.calibrators.registry import make
 
-    try:
+    with naming(name):
         document = parse_document(content, name)
         calibrator = make(document["method"], **document["parameters"])
         labels = _read_labels(document)
@@ -73,12 +73,6 @@ def loads(content: bytes, name: str = "the model file") -> "Calibrator":
             raise fault("score_column", document["score_column"], "one column")
         calibrator._remember(document["score_column"], document["columns"], labels)
         calibrator._restore(document["state"])
-    except MissingDependencyError:
-        raise
-    except ModelFileError as error:
-        raise naming(error, name) from error
-    except Exception as error:  # The content comes from outside: whatever it breaks is damage in it.
-        raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
     return calibrator
 
 

@@ -44,8 +44,7 @@ class Moves:
         """Add some rows."""
         import numpy as np
 
-        from mbct.data.columns import read_columns
-        from mbct.data.memory import encode
+        from mbct.data.columns import encode, read_columns
 
         if self._model is None:
             return
@@ -64,7 +63,7 @@ class Moves:
 
     def largest(self) -> tuple[Correction, ...]:
         """The value of each feature whose predictions are moved most in total, the largest three of them."""
-        from mbct.model.wording import condition
+        from mbct.model.rules import condition
 
         found = []
         features = [] if self._model is None else [self._model.bins[j] for j in self._used]

@@ -223,8 +223,7 @@ def measured(evaluation: "Evaluation") -> dict[str, Any]:
 def unseen_by_column(calibrator: Any, table: Any) -> dict[str, float]:
     """Of each category that the trees split by, the share of rows whose value training has not met."""
     from mbct.calibrators.fitted_mbct import unseen_shares
-    from mbct.data.columns import read_columns
-    from mbct.data.memory import encode
+    from mbct.data.columns import encode, read_columns
 
     if calibrator is None or calibrator.method != "mbct":
         raise ParameterError(f"--fail-if names {UNSEEN!r}, which needs a model of method mbct")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mbct.data.blocks import parse_time
 from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.stats.ranking import auc_of_rows
+from mbct.stats.scores import auc_of_rows
 from mbct.validation import FloatArray
 
 _EARLIER_RUN = frozenset({"calibrated", "calibrated_lower", "calibrated_upper"})

@@ -8,12 +8,10 @@ from typing import Any, Literal
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data import memory
-from mbct.data.binning import fit_bins_of_rows
-from mbct.data.columns import Columns
-from mbct.data.encoding import with_codes
+from mbct.data.binning import fit_bins_of_rows, with_codes
+from mbct.data.columns import Categorical, Columns, encode
+from mbct.data.columns import fit_bins as bins_of_columns
 from mbct.data.expressions import log_odds, number, probability_of
-from mbct.data.memory import Categorical
 from mbct.data.rows import P, code_column, require, require_number, training_rows
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import cells_of_rows, coded_rows
@@ -60,7 +58,7 @@ def fit_bins(
         rows = training_rows(source, score_column, label, weight, features)
         return fit_bins_of_rows(rows, score_column, features, categorical, options)
     columns, y_prob, y_true, weights = _counted(source.columns, score_column, label, weight)
-    return memory.fit_bins(columns, score_column, features, y_prob, y_true, weights, categorical, options)
+    return bins_of_columns(columns, score_column, features, y_prob, y_true, weights, categorical, options)
 
 
 def aggregate(
@@ -87,7 +85,7 @@ def aggregate(
         rows = training_rows(source, score, label, weight, bins.names[1:])
         return cells_of_rows(coded_rows(rows, bins), bins, level)
     columns, y_prob, y_true, weights = _counted(source.columns, score, label, weight)
-    return build_cells(memory.encode(columns, bins, y_prob), y_prob, y_true, weights, bins, level)
+    return build_cells(encode(columns, bins, y_prob), y_prob, y_true, weights, bins, level)
 
 
 def _counted(
@@ -158,7 +156,7 @@ def calibrated(columns: Columns, ensemble: CalibrationEnsemble) -> FloatArray:
     given = columns.numpy(ensemble.score_column)
     missing = np.isnan(given) if given.dtype.kind == "f" else np.zeros(len(given), dtype=np.bool_)
     y_prob = as_probabilities(np.where(missing, 0.5, given), f"score column {ensemble.score_column!r}")
-    found = ensemble.calibrate_codes(memory.encode(columns, ensemble.bins, y_prob), y_prob)
+    found = ensemble.calibrate_codes(encode(columns, ensemble.bins, y_prob), y_prob)
     return np.where(missing, np.nan, found)
 
 

@@ -17,12 +17,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from mbct.data.binning import numeric_bins, score_bins
-from mbct.data.columns import as_floats, factorize
-from mbct.data.encoding import category_values
+from mbct.data.binning import category_values, numeric_bins, score_bins
+from mbct.data.columns import as_floats, encode_column, factorize, fit_categories
 from mbct.data.engines.engine import Frame
 from mbct.data.expressions import number
-from mbct.data.memory import encode_column, fit_categories
 from mbct.data.rows import SUM_NAMES, EngineRows, P, W, Y, code_column, sums_by
 from mbct.jit import kernel
 from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins

@@ -9,11 +9,10 @@ from typing import Any, Literal, get_args
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from mbct.data.binning import features_by_value, fit_bins_of_rows
+from mbct.data.binning import features_by_value, fit_bins_of_rows, with_codes
 from mbct.data.blocks import number_blocks
-from mbct.data.encoding import with_codes
+from mbct.data.columns import Categorical
 from mbct.data.levels import EngineLevels
-from mbct.data.memory import Categorical
 from mbct.data.raw_cells import MOST_GROUPS, RawRows
 from mbct.data.rows import (
     GROUP,
@@ -43,8 +42,7 @@ CellLevel = Literal["cell", "score"]
 def coded_rows(rows: EngineRows, bins: FeatureBins) -> LazySource:
     """Codes, prediction, label and weight of every row, and nothing else."""
     coded = with_codes(rows.source, bins, P)
-    codes = [code_column(j) for j in range(len(bins))]
-    return coded.with_frame(coded.frame.select(*codes, P, Y, W, *_block_columns(coded)))
+    return coded.with_frame(coded.frame.select(*_keys(bins, "cell"), P, Y, W, *_block_columns(coded)))
 
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0

@@ -6,8 +6,7 @@ from typing import Any, get_args
 from mbct.calibrators.certification import HeldOutRows, Segments, certify_rows
 from mbct.calibrators.inputs import scores, take_blocks, take_labels
 from mbct.calibrators.mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.data.source import LazySource, is_lazy, open_source
 from mbct.errors import ParameterError
 from mbct.evaluation.diagnostics.calibrated_rows import check_calibrator

@@ -9,8 +9,7 @@ from typing import Any
 from sklearn.base import clone
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import TrainingData, suspicions, training_data, warn
-from mbct.calibrators.preparation import dependence
+from mbct.calibrators.inputs import TrainingData, dependence, suspicions, training_data, warn
 from mbct.calibrators.registry import available, make
 from mbct.data.checks import leaps
 from mbct.data.columns import Columns

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from mbct.calibrators.inputs import class_labels, take_blocks, take_labels, take_weights, warn
+from mbct.calibrators.inputs import take_blocks, take_labels, take_weights, warn
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores, class_rows
 from mbct.calibrators.registry import make
 from mbct.data.columns import read_columns
@@ -17,7 +17,7 @@ from mbct.evaluation.comparison import Comparison
 from mbct.evaluation.held_out import BASE, Fit, compare_held_out, describe_columns, own_blocks
 from mbct.evaluation.splits import RowNumbers, SplitRows, make_splits, out_of_order
 from mbct.training.folds import BlockColumns, BlockSize
-from mbct.validation import FloatArray, same_length
+from mbct.validation import FloatArray, class_labels, same_length
 
 TREES = "mbct-multiclass"
 METHODS = ("matrix-scaling", "dirichlet", TREES)

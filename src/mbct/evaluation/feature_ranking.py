@@ -4,9 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mbct.calibrators.inputs import describe_time_features, training_data, warn
-from mbct.calibrators.preparation import binned_cells, prepared_rows, refuse_other_roles
-from mbct.data.memory import Categorical
+from mbct.calibrators.inputs import (
+    binned_cells,
+    describe_time_features,
+    prepared_rows,
+    refuse_other_roles,
+    training_data,
+    warn,
+)
+from mbct.data.columns import Categorical
 from mbct.evaluation.metrics.results import Table
 from mbct.notebook import html_table
 from mbct.progress import progress

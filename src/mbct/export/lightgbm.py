@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mbct.data.columns import as_floats, read_columns
-from mbct.data.memory import encode_column
+from mbct.data.columns import as_floats, encode_column, read_columns
 from mbct.errors import ParameterError
 from mbct.export.spelling import identifiers
 from mbct.model.bins import NumberBins

@@ -7,8 +7,9 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,11 +70,6 @@ def decisions(model: "CalibrationEnsemble") -> Iterator[Decision]:
         yield decision_of(model, tree)
 
 
-def decision_of(model: "CalibrationEnsemble", tree: CalibrationTree) -> Decision:
-    """One tree as nested decisions."""
-    return _decision(model, tree, 0, {})
-
-
 def possible_codes(model: "CalibrationEnsemble", feature: int) -> frozenset[int]:
     """Codes that a row can have: no number is unseen, and a prediction is never missing."""
     bins = model.bins[feature]
@@ -93,9 +89,13 @@ def outcomes(
     return {child: codes for child, codes in {STOP: stopped, **reached}.items() if codes}
 
 
-def _decision(
-    model: "CalibrationEnsemble", tree: CalibrationTree, node: int, path: dict[int, frozenset[int]]
+def decision_of(
+    model: "CalibrationEnsemble",
+    tree: CalibrationTree,
+    node: int = 0,
+    path: Mapping[int, frozenset[int]] = MappingProxyType({}),
 ) -> Decision:
+    """A tree, or what lies below a node whose ``path`` leaves so many codes of each feature, as nested decisions."""
     feature = int(tree.feature[node])
     own = Leaf(float(tree.leaf_value[node]))
     if feature < 0:
@@ -103,7 +103,7 @@ def _decision(
     allowed = path.get(feature) or possible_codes(model, feature)
     found: dict[Decision, frozenset[int]] = {}
     for child, codes in outcomes(model, tree, node, allowed).items():
-        below = own if child == STOP else _decision(model, tree, child, {**path, feature: codes})
+        below = own if child == STOP else decision_of(model, tree, child, {**path, feature: codes})
         found[below] = found.get(below, frozenset()) | codes
     cases = sorted((Case(codes, below) for below, codes in found.items()), key=lambda case: min(case.codes))
     if len(cases) == 1:

@@ -6,6 +6,10 @@ link      calibrated prediction            a leaf value is
 linear    clip(p · Π k_b, 0, 1)            the paper's multiplier k_b of the prediction
 odds      σ(logit(p) + Σ s_b)              the log of a multiplier of the odds
 ========= ================================ ============================================
+
+Leaf values of many rows are added up by masks: the words of all trees (:mod:`mbct.model.tree`) stand side by side, so a
+row costs one AND a feature and tree and no branch depends on the data, which is many times faster than walking. Trees
+with many leaves over few features are tables, others are walked.
 """
 
 import os
@@ -14,34 +18,43 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import ParameterError
-from mbct.model.bins import CodeMatrix, FeatureBins
+from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.intervals import RowIntervals, bin_tree
-from mbct.model.masks import WORD, masks_of_trees
 from mbct.model.rules import Rule, rules, to_text
-from mbct.model.tables import TreeTable, stack_tables, table_of
-from mbct.model.tree import CalibrationTree, n_rules
+from mbct.model.tables import TableStack, TreeTable, stack_tables, table_of
+from mbct.model.tree import (
+    DE_BRUIJN,
+    HASH_OF_BIT,
+    HASH_SHIFT,
+    WORD,
+    CalibrationTree,
+    n_rules,
+    terminal_nodes_of_tree,
+    words_of_tree,
+)
 from mbct.stats.logodds import logit, sigmoid
 from mbct.validation import FloatArray
 
 Link = Literal["linear", "odds"]
+WordArray = npt.NDArray[np.unsignedinteger[Any]]
 
 _MOST_WORDS = 4  # Words a tree takes on average up to which masks beat walking
 _WORTH_COMPILING = 2_000  # Rows from which on compiling the trees costs less than walking them
 _ROWS_AT_ONCE = 1 << 16
 """Rows of one task of a thread: what lies between the leaf values and the probabilities stays in the cache."""
+_ROWS_OF_TASK = 1 << 14  # Rows of which a thread adds up trees that are used once
+_ROWS_OF_BLOCK, _GROUPS_AT_ONCE = 256, 64
+"""Rows of a block meet the words of a block of trees while those lie in the cache."""
+MOST_BYTES = 256 * 2**20
+"""Above this size the words would not repay their memory."""
 _SMALLEST_MULTIPLIER = 1e-12  # Below it a multiplier counts as this much
-
-
-class SummedTrees(Protocol):
-    """Some consecutive trees of an ensemble."""
-
-    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
-        """Multiply or add the leaf values of each row, in the order of the trees."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +68,48 @@ class WalkedTrees:
         """Multiply or add the leaf values of each row."""
         for tree in self.trees:
             (np.multiply if self.product else np.add)(total, tree.leaf_value[tree.apply(codes)], out=total)
+
+
+@dataclass(frozen=True, eq=False)
+class LeafMasks:
+    """Trees as ``words[first_row[j] + code, group]``, and ``leaf_values[group, hash of the bit]`` of terminal nodes."""
+
+    words: WordArray
+    first_row: npt.NDArray[np.int64]
+    leaf_values: FloatArray
+    product: bool
+
+    def add_to(self, total: FloatArray, codes: CodeMatrix) -> None:
+        """Multiply ("linear") or add ("odds") the leaf values of each row, in the order of walking."""
+        _add_leaf_values(codes, self.first_row, self.words, self.leaf_values, self.product, total)
+
+
+SummedTrees = WalkedTrees | LeafMasks | TableStack
+"""Some consecutive trees of an ensemble, whose leaf values ``add_to`` multiplies or adds in their order."""
+
+
+def masks_of_trees(
+    trees: Sequence[CalibrationTree], codes_of: Sequence[int], *, product: bool, most_bytes: int = MOST_BYTES
+) -> LeafMasks | None:
+    """The masks of trees whose features have so many codes each; None where they would need too much memory."""
+    n_codes = np.array(codes_of, dtype=np.int64)
+    first_row = code_offsets(n_codes)
+    terminal_nodes = [terminal_nodes_of_tree(tree.feature, tree.table_start, tree.table, n_codes) for tree in trees]
+    n_groups = sum(-(-len(nodes) // WORD) for nodes in terminal_nodes)
+    # Two types alone: each is compiled once, and a model swapped in should find its kernel ready.
+    word_type = np.dtype(np.uint32 if max(map(len, terminal_nodes), default=0) <= 32 else np.uint64)
+    if int(first_row[-1]) * n_groups * word_type.itemsize > most_bytes:
+        return None
+    words = np.empty((int(first_row[-1]), n_groups), word_type)
+    leaf_values = np.zeros((n_groups, WORD))
+    group = 0
+    for tree, nodes in zip(trees, terminal_nodes, strict=True):
+        for begin in range(0, len(nodes), WORD):
+            some = nodes[begin : begin + WORD]
+            words[:, group] = words_of_tree(tree.feature, tree.table_start, tree.table, n_codes, first_row, some)
+            leaf_values[group, HASH_OF_BIT[: len(some)]] = tree.leaf_value[some]
+            group += 1
+    return LeafMasks(words, first_row[:-1].copy(), leaf_values, product)
 
 
 def large_table(tree: CalibrationTree, n_codes: Sequence[int]) -> TreeTable | None:
@@ -79,6 +134,17 @@ def compile_trees(
         few_words = masks is not None and len(masks.leaf_values) <= _MOST_WORDS * len(run)
         compiled.append(masks if masks is not None and few_words else WalkedTrees(run, product))
     return tuple(compiled)
+
+
+def sum_trees(trees: Sequence[CalibrationTree], codes: CodeMatrix, codes_of: Sequence[int]) -> FloatArray:
+    """Sum of the leaf values of coded rows over trees, added up in their order."""
+    masks = masks_of_trees(trees, codes_of, product=False)
+    summed: SummedTrees = WalkedTrees(tuple(trees), product=False) if masks is None else masks
+    total = np.zeros(len(codes))
+    parts = [slice(begin, begin + _ROWS_OF_TASK) for begin in range(0, len(codes), _ROWS_OF_TASK)]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(lambda part: summed.add_to(total[part], codes[part]), parts))
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,3 +281,53 @@ def feature_shares(model: CalibrationEnsemble) -> FloatArray:
             total[tree.feature[node]] += np.sum(tree.count[children] * (move[children] - move[node]) ** 2)
     whole = float(total.sum())
     return total / whole if whole > 0.0 else total
+
+
+@kernel
+def _add_leaf_values(
+    codes: CodeMatrix,
+    first_row: npt.NDArray[np.int64],
+    words: WordArray,
+    leaf_values: FloatArray,
+    product: bool,
+    total: FloatArray,
+) -> None:
+    """Blocks of rows by blocks of groups; unsigned indices spare the check for negative ones."""
+    n_rows, n_features = codes.shape
+    n_groups = words.shape[1]
+    reachable = np.empty(_GROUPS_AT_ONCE, words.dtype)
+    for begin in range(0, n_rows, _ROWS_OF_BLOCK):
+        end = min(begin + _ROWS_OF_BLOCK, n_rows)
+        for first in range(0, n_groups, _GROUPS_AT_ONCE):
+            width = min(_GROUPS_AT_ONCE, n_groups - first)
+            for i in range(begin, end):
+                _reach(codes, i, n_features, first_row, words, first, width, reachable)
+                result = total[i]
+                for g in range(width):
+                    left = np.uint64(reachable[g])
+                    if left != 0:
+                        bit = (left * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)
+                        value = leaf_values[np.uint64(first + g), bit]
+                        result = result * value if product else result + value
+                total[i] = result
+
+
+@kernel
+def _reach(
+    codes: CodeMatrix,
+    i: int,
+    n_features: int,
+    first_row: npt.NDArray[np.int64],
+    words: WordArray,
+    first: int,
+    width: int,
+    reachable: WordArray,
+) -> None:
+    """The words of a row's codes joined by AND."""
+    row = words[first_row[0] + codes[i, 0], first : first + width]
+    for g in range(width):
+        reachable[g] = row[g]
+    for j in range(1, n_features):
+        row = words[first_row[j] + codes[i, j], first : first + width]
+        for g in range(width):
+            reachable[g] &= row[g]

@@ -6,10 +6,12 @@ what is inside. Version 2 has the names of today; files of version 1 are renamed
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mbct.errors import MBCTError, ModelFileError, StorageError
+from mbct.errors import MissingDependencyError, ModelFileError, StorageError
 from mbct.model.boosted_trees import trees_of_text
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import read_ensemble, read_list, read_object, text
@@ -75,7 +77,7 @@ def ensemble_of(content: bytes, name: str = "the model file") -> CalibrationEnse
 
     One clear error where anything in the content makes no sense: what is returned can be served.
     """
-    try:
+    with naming(name):
         document = parse_document(content, name)
         if document.get("method") != "mbct":
             raise ModelFileError(
@@ -85,17 +87,21 @@ def ensemble_of(content: bytes, name: str = "the model file") -> CalibrationEnse
         if not isinstance(state, dict) or "model" not in state:
             raise ModelFileError(f"{name} is damaged: no model in it; restore it or fit again")
         return read_ensemble(state["model"])
-    except MBCTError as error:
-        raise naming(error, name) from error
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Errors in the content of a file become a :class:`~mbct.errors.ModelFileError` with the name of the file in it."""
+    try:
+        yield
+    except MissingDependencyError:
+        raise
+    except ModelFileError as error:
+        message = str(error).replace("the model is damaged", f"{name} is damaged", 1)
+        raise ModelFileError(message if name in message else f"{name}: {message}") from error
     except Exception as error:
         # The content comes from outside: whatever it breaks is damage in it, never a reason to stop serving.
         raise ModelFileError(f"{name} is damaged: {type(error).__name__} {error}; restore it or fit again") from error
-
-
-def naming(error: MBCTError, name: str) -> ModelFileError:
-    """The same error with the name of the file in it."""
-    message = str(error).replace("the model is damaged", f"{name} is damaged", 1)
-    return ModelFileError(message if name in message else f"{name}: {message}")
 
 
 def load_ensemble(path: str | os.PathLike[str]) -> CalibrationEnsemble:

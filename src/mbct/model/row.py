@@ -7,10 +7,9 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import code_offsets
-from mbct.model.ensemble import large_table
-from mbct.model.masks import WordArray, masked_total_of_row, masks_of_trees, moved
-from mbct.model.tables import FIRST, stack_tables, table_total_of_row
-from mbct.model.tree import IntArray
+from mbct.model.ensemble import WordArray, large_table, masks_of_trees
+from mbct.model.tables import FIRST, N_FEATURES, PAIRS, stack_tables
+from mbct.model.tree import DE_BRUIJN, HASH_SHIFT, IntArray, moved
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -61,3 +60,40 @@ def calibrate_row(
     """Calibrated probability of one row, given its codes counted on from feature to feature."""
     total = table_total_of_row(rows, 1.0 if product else 0.0, plan, classes, pairs, values, product)
     return moved(score, masked_total_of_row(rows, total, words, leaf_values, product), product)
+
+
+@kernel
+def masked_total_of_row(
+    rows: npt.NDArray[np.int64], total: float, words: WordArray, leaf_values: FloatArray, product: bool
+) -> float:
+    """``total`` moved by the trees, given the ``words`` rows of a row's codes: no array is made."""
+    for g in range(words.shape[1]):
+        reachable = words[rows[0], g]
+        for j in range(1, len(rows)):
+            reachable &= words[rows[j], g]
+        if reachable != 0:
+            bit = (np.uint64(reachable) * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)
+            total = total * leaf_values[g, bit] if product else total + leaf_values[g, bit]
+    return total
+
+
+@kernel
+def table_total_of_row(
+    codes: npt.NDArray[np.int64],
+    total: float,
+    plan: npt.NDArray[np.int64],
+    classes: IntArray,
+    pairs: IntArray,
+    values: FloatArray,
+    product: bool,
+) -> float:
+    """``total`` moved by the tables; ``codes`` of one row, to which ``plan`` says where the classes begin."""
+    for t in range(len(plan)):
+        place = 0
+        for d in range(plan[t, N_FEATURES]):
+            if d == 2 and plan[t, PAIRS] >= 0:
+                place = pairs[plan[t, PAIRS] + place]
+            place += classes[plan[t, FIRST + 2 * d + 1] + codes[plan[t, FIRST + 2 * d]]]
+        value = values[place]
+        total = total * value if product else total + value
+    return total

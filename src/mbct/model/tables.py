@@ -145,25 +145,3 @@ def _add_leaf_values(
             for k in range(n):
                 value = values[np.uint64(place[k])]
                 total[begin + k] = total[begin + k] * value if product else total[begin + k] + value
-
-
-@kernel
-def table_total_of_row(
-    codes: npt.NDArray[np.int64],
-    total: float,
-    plan: npt.NDArray[np.int64],
-    classes: IntArray,
-    pairs: IntArray,
-    values: FloatArray,
-    product: bool,
-) -> float:
-    """``total`` moved by the tables; ``codes`` of one row, to which ``plan`` says where the classes begin."""
-    for t in range(len(plan)):
-        place = 0
-        for d in range(plan[t, N_FEATURES]):
-            if d == 2 and plan[t, PAIRS] >= 0:
-                place = pairs[plan[t, PAIRS] + place]
-            place += classes[plan[t, FIRST + 2 * d + 1] + codes[plan[t, FIRST + 2 * d]]]
-        value = values[place]
-        total = total * value if product else total + value
-    return total

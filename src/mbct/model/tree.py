@@ -2,6 +2,10 @@
 
 Node 0 is the root. An inner node looks a row's code up in its table, which names the child, or −1 where the row stops:
 a value that no training row had at this node keeps the node's own value.
+
+Where a row stops is found by walking, or by words. Number the terminal nodes. Every code of every feature gets a word
+with one bit a terminal node: set where the code leaves that node reachable. The bitwise AND of the words of a row's
+codes leaves exactly one bit, its node. A tree with more than 64 terminal nodes takes several words.
 """
 
 from collections.abc import Sequence
@@ -13,11 +17,17 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
+from mbct.stats.logodds import EPSILON, probability_of
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int32]
 STOP = -1
 NODE_SUMS = ("count", "label", "pred")
+WORD = 64
+DE_BRUIJN = 0x0218A392CD3D5DBF
+"""Multiplied by a single bit, the top six bits of the product are different for each of the 64 bits."""
+HASH_SHIFT = 58
+HASH_OF_BIT = np.array([((DE_BRUIJN << bit) & (2**WORD - 1)) >> HASH_SHIFT for bit in range(WORD)])
 _DIGITS = 9
 """Leaf values keep nine significant digits: more than any sample supports, fewer than the noise of summation order."""
 _OFF_THE_TIE = 1.0 + 1e-11
@@ -181,3 +191,104 @@ def runs(codes: Sequence[int]) -> list[list[int]]:
         else:
             found.append([code, code])
     return found
+
+
+@kernel
+def terminal_nodes_of_tree(
+    feature: IntArray, table_start: npt.NDArray[np.int64], table: IntArray, n_codes: npt.NDArray[np.int64]
+) -> IntArray:
+    """Leaves, and inner nodes with a code that has no child."""
+    found = np.empty(len(feature), np.int32)
+    n_found = 0
+    for node in range(len(feature)):
+        is_terminal = feature[node] < 0
+        if not is_terminal:
+            for code in range(n_codes[feature[node]]):
+                if table[table_start[node] + code] == STOP:
+                    is_terminal = True
+                    break
+        if is_terminal:
+            found[n_found] = node
+            n_found += 1
+    return found[:n_found].copy()
+
+
+@kernel
+def words_of_tree(
+    feature: IntArray,
+    table_start: npt.NDArray[np.int64],
+    table: IntArray,
+    n_codes: npt.NDArray[np.int64],
+    first_row: npt.NDArray[np.int64],
+    terminal_nodes: IntArray,
+) -> npt.NDArray[np.uint64]:
+    """For every code, the bits of those of ``terminal_nodes``, 64 at most, that a row with this code can still reach.
+
+    Start from all of them; each inner node then takes away, code by code, those on its other branches.
+    """
+    own = np.zeros(len(feature), np.uint64)
+    for bit in range(len(terminal_nodes)):
+        own[terminal_nodes[bit]] = np.uint64(1) << np.uint64(bit)
+    below = own.copy()
+    for node in range(len(feature) - 1, -1, -1):
+        if feature[node] >= 0:
+            for code in range(n_codes[feature[node]]):
+                child = table[table_start[node] + code]
+                if child != STOP:
+                    below[node] |= below[child]
+    words = np.full(first_row[-1], below[0])
+    for node in range(len(feature)):
+        if feature[node] >= 0:
+            first = first_row[feature[node]]
+            for code in range(n_codes[feature[node]]):
+                child = table[table_start[node] + code]
+                reached = own[node] if child == STOP else below[child]
+                words[first + code] &= ~(below[node] & ~reached)
+    return words
+
+
+@kernel
+def terminal_nodes_of_rows(
+    codes: CodeMatrix,
+    rows: IntArray,
+    feature: IntArray,
+    table_start: npt.NDArray[np.int64],
+    table: IntArray,
+    offset: npt.NDArray[np.int64],
+) -> IntArray:
+    """Terminal node of each of ``rows``; ``offset`` numbers the first code of each feature.
+
+    Unsigned indices spare the check for negative ones.
+    """
+    n_codes = offset[1:] - offset[:-1]
+    terminal_nodes = terminal_nodes_of_tree(feature, table_start, table, n_codes)
+    used = np.unique(feature[feature >= 0])
+    column = used.astype(np.uint64)
+    base = offset[used].astype(np.uint64)
+    node_of_hash = np.zeros(WORD, np.int32)
+    terminal_node = np.empty(len(rows), np.int32)
+    for begin in range(0, len(terminal_nodes), WORD):
+        some = terminal_nodes[begin : begin + WORD]
+        words = words_of_tree(feature, table_start, table, n_codes, offset, some)
+        everything = words[0] | ~words[0]
+        for bit in range(len(some)):
+            node_of_hash[HASH_OF_BIT[bit]] = some[bit]
+        for t in range(len(rows)):
+            i = np.uint64(rows[t])
+            left = everything
+            for u in range(len(column)):
+                left &= words[base[u] + np.uint64(codes[i, column[u]])]
+            if len(column) == 0:
+                left = np.uint64(1)
+            if left != 0:
+                terminal_node[t] = node_of_hash[(left * np.uint64(DE_BRUIJN)) >> np.uint64(HASH_SHIFT)]
+    return terminal_node
+
+
+@kernel
+def moved(score: float, tree_total: float, product: bool) -> float:
+    """One prediction moved by the total of its trees: clip(p·k, 0, 1) or σ(logit(p) + s)."""
+    if product:
+        return min(max(score * tree_total, 0.0), 1.0)
+    held = min(max(score, EPSILON), 1.0 - EPSILON)
+    return probability_of(np.log(held) - np.log1p(-held) + tree_total)

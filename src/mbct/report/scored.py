@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import class_labels, take_labels, take_weights
+from mbct.calibrators.inputs import take_labels, take_weights
 from mbct.calibrators.multiclass.scores import ManyScores
 from mbct.calibrators.persistence import load_model
 from mbct.data.blocks import as_times
@@ -22,7 +22,7 @@ from mbct.evaluation.metrics.many_classes import evaluate_classes
 from mbct.evaluation.metrics.resampling import IntervalOptions, number_rows
 from mbct.evaluation.metrics.rows import Rows, Segmentation, missing_values, segment
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.validation import FloatArray, as_probabilities, same_length
+from mbct.validation import FloatArray, as_probabilities, class_labels, same_length
 
 if TYPE_CHECKING:
     from mbct.training.folds import BlockSize

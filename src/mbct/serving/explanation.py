@@ -8,9 +8,8 @@ from typing import Any
 from mbct.errors import DataError
 from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.masks import moved
 from mbct.model.rules import Rule, rule_as_dict, rules
-from mbct.model.tree import STOP, CalibrationTree
+from mbct.model.tree import STOP, CalibrationTree, moved
 
 
 @dataclass(frozen=True)

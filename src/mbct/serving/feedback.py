@@ -16,7 +16,7 @@ import numpy as np
 
 from mbct.errors import ParameterError, StorageError
 from mbct.model.bins import CategoryBins, Feature, FeatureBins
-from mbct.model.wording import condition
+from mbct.model.rules import condition
 from mbct.serving.batch import ScoredBatch
 from mbct.serving.journal import Joined, Journal, Remembered, as_columns, read_lines
 from mbct.serving.options import FeedbackOptions

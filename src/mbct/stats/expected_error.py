@@ -52,17 +52,12 @@ def sweep_bins(atoms: Bins) -> int:
     looked at: the sweep stays fast where predictions rank the labels almost perfectly.
     """
     edge, label, _ = atoms.cumulated
-    spans = _pooled_spans(atoms, edge)
-    most = max(math.floor(edge[-1] + _SLACK), 1)
-    return most if len(spans) == 0 else int(_sweep(edge, label, spans, most))
-
-
-def _pooled_spans(atoms: Bins, edge: FloatArray) -> FloatArray:
-    """Start and end, in cumulated weight, of each block that the isotonic fit pooled."""
     start: npt.NDArray[np.int64] = pooled_blocks(atoms.count, atoms.label)
     end = np.append(start[1:], len(atoms))
     pooled = end - start > 1
-    return np.column_stack([edge[start[pooled]], edge[end[pooled]]])
+    spans = np.column_stack([edge[start[pooled]], edge[end[pooled]]])
+    most = max(math.floor(edge[-1] + _SLACK), 1)
+    return most if len(spans) == 0 else int(_sweep(edge, label, spans, most))
 
 
 @kernel

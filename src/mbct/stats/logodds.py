@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from mbct.jit import kernel
 from mbct.validation import FloatArray
 
 EPSILON = 1e-9
@@ -31,6 +32,13 @@ def sigmoid(log_odds: Any) -> FloatArray:
     return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
 
 
+@kernel
+def probability_of(log_odds: float) -> float:
+    """:func:`sigmoid` of one number, for other kernels, which take it in whole."""
+    small = np.exp(-abs(log_odds))
+    return float((1.0 if log_odds >= 0.0 else small) / (1.0 + small))
+
+
 def log_scores(probabilities: FloatArray, floor: float = EPSILON) -> FloatArray:
     """Logarithms of the scores of classes, held at or above ``floor``."""
     return np.log(np.clip(probabilities, floor, 1.0))
@@ -40,6 +48,12 @@ def softmax(z: FloatArray) -> FloatArray:
     """Probabilities of rows of log-weights."""
     e = np.exp(z - z.max(axis=1, keepdims=True))
     return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def scaled_to_one(each: FloatArray) -> FloatArray:
+    """Probabilities of classes that were found one by one, scaled to sum to one in each row; uniform if all are 0."""
+    total = each.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
 
 
 def log_loss_of_logodds(log_odds: FloatArray, label: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ pred_label Σw·p·y       for the squared residual
 logit      Σw·logit(p)  for the ``odds`` link
 ========== ============ ==============================================
 
-Sums add, subtract and fade; multiplying every prediction by k (a boosting round) keeps them closed.
+Sums add up and fade; multiplying every prediction by k (a boosting round) keeps them closed.
 
 Duplicates: whether cells hold many rows, or a few rows many times over, by weights or by repetition.
 
@@ -62,12 +62,6 @@ class Sums:
 
     def _each(self, of: Callable[[FloatArray], FloatArray]) -> Self:
         return type(self)(*(of(getattr(self, field.name)) for field in fields(self)))
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __sub__(self, other: Self) -> Self:
-        return self + other.scaled(-1.0)
 
     def __len__(self) -> int:
         return len(self.count)

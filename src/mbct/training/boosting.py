@@ -8,8 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.model.masks import terminal_nodes_of_rows
-from mbct.model.tree import CalibrationTree, rounded
+from mbct.model.tree import CalibrationTree, rounded, terminal_nodes_of_rows
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
@@ -203,7 +202,7 @@ class CrossFittedBoosting(Generic[FoldType]):
             return 0.0
         ratio = min((before - now) / max(earlier - before, before - now), _SLOWEST)
         n_stretches = (n_rounds - self.n_rounds) / stretch
-        return now - 2.0 * (before - now) * ratio * (1.0 - ratio**n_stretches) / (1.0 - ratio)
+        return now - 2.0 * (before - now) * ratio * (1.0 - float(ratio**n_stretches)) / (1.0 - ratio)
 
     def run(
         self,

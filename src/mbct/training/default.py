@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mbct.model.bins import CodeMatrix
-from mbct.model.masks import sum_trees
+from mbct.model.ensemble import sum_trees
 from mbct.model.provenance import FitTrace, RoundRecord
 from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import sigmoid

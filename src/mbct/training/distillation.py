@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.bins import CodeMatrix, code_offsets
-from mbct.model.masks import sum_trees
+from mbct.model.ensemble import sum_trees
 from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
 from mbct.stats.logodds import logit, sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers

@@ -7,8 +7,7 @@ shrinkage are those of :mod:`mbct.training.default`.
 
 import numpy as np
 
-from mbct.model.masks import terminal_nodes_of_rows
-from mbct.model.tree import CalibrationTree
+from mbct.model.tree import CalibrationTree, terminal_nodes_of_rows
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_gain

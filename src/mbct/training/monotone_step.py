@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mbct.model.masks import sum_trees
+from mbct.model.ensemble import sum_trees
 from mbct.model.tree import STOP, CalibrationTree, rounded
 from mbct.stats.divisions import pooled_blocks
 from mbct.stats.logodds import sigmoid

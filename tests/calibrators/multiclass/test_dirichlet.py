@@ -4,7 +4,7 @@ import pytest
 from sklearn.base import clone
 
 from mbct.calibrators import BetaCalibrator, DirichletCalibrator
-from mbct.calibrators.multiclass import logits
+from mbct.calibrators.multiclass import scaling
 from mbct.calibrators.persistence import dumps, loads
 from mbct.errors import DataError, ParameterError
 from peers import ExactLogisticRegression, biased_scores
@@ -45,7 +45,7 @@ def test_a_list_of_one_score_is_that_score():
 def test_few_and_many_classes_are_solved_alike(monkeypatch):
     p, y = three_classes()
     by_matrix = DirichletCalibrator().fit(p, y).predict_proba(p)
-    monkeypatch.setattr(logits, "_MATRIX_CLASSES", 0)
+    monkeypatch.setattr(scaling, "_MATRIX_CLASSES", 0)
     by_products = DirichletCalibrator().fit(p, y).predict_proba(p)
     np.testing.assert_allclose(by_products, by_matrix, rtol=0, atol=1e-7)
 

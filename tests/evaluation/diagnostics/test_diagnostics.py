@@ -9,8 +9,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from builders import biased_clicks, random_model, random_rows
 from mbct import MBCTCalibrator
-from mbct.data.columns import read_columns
-from mbct.data.memory import encode
+from mbct.data.columns import encode, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.diagnostics.decision_curve import compute_decision_curve
 from mbct.evaluation.diagnostics.field_bias import compute_field_bias, field_bias_of_rows, worst_segments

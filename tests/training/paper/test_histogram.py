@@ -19,7 +19,8 @@ def _cells(*, rows: bool, n: int = 4000) -> Cells:
     p, y, w = rng.random(n), rng.integers(0, 2, n).astype(float), rng.integers(1, 4, n).astype(float)
     sums = Sums.of_rows(p, y, w)
     if not rows:
-        sums = sums + Sums.of_rows(rng.random(n), 1.0 - y, w)
+        others = Sums.of_rows(rng.random(n), 1.0 - y, w)
+        sums = Sums(*(mine + other for mine, other in zip(vars(sums).values(), vars(others).values(), strict=True)))
     return Cells(codes, sums, N_CODES, "bins", one_score=rows)
 
 

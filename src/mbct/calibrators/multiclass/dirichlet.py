@@ -7,8 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.folds import row_keys, stratified_folds
-from mbct.calibrators.multiclass.logits import fit_logits, pull_of, summed_log_loss
-from mbct.calibrators.multiclass.scaling import LogitScaling, fit_temperature
+from mbct.calibrators.multiclass.scaling import LogitScaling, fit_logits, fit_temperature, pull_of, summed_log_loss
 from mbct.calibrators.multiclass.scores import ClassRows
 from mbct.data.columns import Columns
 from mbct.model.class_model import ClassScaling

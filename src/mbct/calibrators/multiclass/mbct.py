@@ -9,26 +9,23 @@ import numpy.typing as npt
 
 from mbct.calibrators.folds import JoinedRows
 from mbct.calibrators.inputs import (
-    ClassLabels,
     TrainingData,
     describe_time_features,
     describe_unfit,
+    feature_names,
     unfit_columns,
     warn,
 )
 from mbct.calibrators.mbct import MBCTCalibrator
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
-from mbct.calibrators.preparation import feature_names
-from mbct.data.columns import Columns
-from mbct.data.memory import Categorical, encode, fit_bins
+from mbct.data.columns import Categorical, Columns, encode, fit_bins
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins, code_offsets
 from mbct.model.class_model import ClassModel, ClassScaling
-from mbct.model.ensemble import CalibrationEnsemble
+from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
-from mbct.model.masks import sum_trees
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.logodds import log_scores, logit, softmax
+from mbct.stats.logodds import log_scores, logit, scaled_to_one, softmax
 from mbct.stats.sums import Duplicates
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
@@ -37,7 +34,7 @@ from mbct.training.evidence import identifying_time
 from mbct.training.folds import BlockColumns, BlockSize, CellParts, row_blocks, split_into_folds
 from mbct.training.joint import boost_joint
 from mbct.training.trainer import preset
-from mbct.validation import FloatArray, thread_count
+from mbct.validation import ClassLabels, FloatArray, thread_count
 
 Coupling = Literal["joint", "one-vs-rest"]
 
@@ -235,11 +232,8 @@ class MulticlassCalibrator(ManyScores):
     def _calibrate_classes(self, rows: ClassRows) -> FloatArray:
         if self.coupling == "one-vs-rest":
             scores = rows.probabilities.T
-            each = np.column_stack(
-                [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
-            )
-            total = each.sum(axis=1, keepdims=True)
-            return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+            each = [one.calibrate_columns(rows.columns, score) for one, score in zip(self.each_, scores, strict=True)]
+            return scaled_to_one(np.column_stack(each))
         z = log_scores(rows.probabilities)
         if any(self.trees_):
             codes = self._encode(rows)

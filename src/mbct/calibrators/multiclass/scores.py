@@ -9,22 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.calibrators.base import Calibrator
-from mbct.calibrators.inputs import (
-    ClassLabels,
-    TrainingData,
-    class_labels,
-    listed,
-    take_blocks,
-    take_labels,
-    take_weights,
-    training_data,
-)
+from mbct.calibrators.inputs import TrainingData, take_blocks, take_labels, take_weights, training_data
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.model.class_model import ClassModel
 from mbct.model.file_check import read_classes, read_object
 from mbct.training.folds import BlockColumns, BlockNumbers
-from mbct.validation import FloatArray, as_probabilities, same_length
+from mbct.validation import ClassLabels, FloatArray, as_probabilities, class_labels, listed, same_length
 
 
 @dataclass(frozen=True)

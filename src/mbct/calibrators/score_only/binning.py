@@ -177,10 +177,10 @@ class BBQCalibrator(ScoreCalibrator):
             raise ParameterError(f"prior_strength (N′) must be positive, got {self.prior_strength!r}")
         # Running sums, so that a binning costs its number of bins and not that of the scores.
         positive, total = (np.concatenate([[0.0], np.cumsum(c)]) for c in (counts.positive, counts.total))
-        models = [
-            _binning(counts, positive, total, n_bins, self.prior_strength)
-            for n_bins in _numbers_of_bins(counts, self.spread)
-        ]
+        root = float(np.sum(counts.total)) ** (1.0 / 3.0)
+        fewest = max(1, int(root / self.spread))
+        most = max(fewest, min(len(counts), int(root * self.spread)))
+        models = [_binning(counts, positive, total, n_bins, self.prior_strength) for n_bins in range(fewest, most + 1)]
         evidence = np.array([model[0] for model in models])
         share = np.exp(evidence - evidence.max())
         kept = [(s, starts, value) for s, (_, starts, value) in zip(share, models, strict=True) if s > _NEGLIGIBLE]
@@ -189,12 +189,6 @@ class BBQCalibrator(ScoreCalibrator):
         for s, starts, value in kept:
             mean += s * value[np.searchsorted(starts, all_starts, side="right") - 1]
         return StepMap(edges_between(counts.score, all_starts), mean / sum(s for s, _, _ in kept))
-
-
-def _numbers_of_bins(counts: ScoreCounts, spread: float) -> range:
-    root = float(np.sum(counts.total)) ** (1.0 / 3.0)
-    fewest = max(1, int(root / spread))
-    return range(fewest, max(fewest, min(len(counts), int(root * spread))) + 1)
 
 
 def _binning(

@@ -48,8 +48,9 @@ def fit_logistic(
     pull = _RIDGE * weight * np.eye(len(columns)) + (0.0 if precision is None else precision)
 
     def objective(beta: FloatArray) -> float:
-        moved = beta - start
-        return _loss(offset + beta @ columns, counts) + 0.5 * float(moved @ pull @ moved)
+        z, moved = offset + beta @ columns, beta - start
+        loss = float(np.sum(counts.total * np.logaddexp(0.0, z) - counts.positive * z))
+        return loss + 0.5 * float(moved @ pull @ moved)
 
     # From the constant of the label rate, where the curvature is largest: from a start that is far too sure of itself
     # the first step would leap to the other end.
@@ -79,10 +80,6 @@ def fit_logistic(
             break
         beta, current = moved, found
     return beta
-
-
-def _loss(z: FloatArray, counts: ScoreCounts) -> float:
-    return float(np.sum(counts.total * np.logaddexp(0.0, z) - counts.positive * z))
 
 
 @dataclass(frozen=True)

@@ -86,11 +86,6 @@ def fit_spline(counts: ScoreCounts, knots: FloatArray, penalty: float) -> Spline
     return SplineMap(centre, float(beta[-1]), knots, beta[:-1])
 
 
-def _end_knots(counts: ScoreCounts) -> FloatArray:
-    z = logit(counts.score)
-    return np.array([z[0], z[-1]]) if z[-1] > z[0] else z[:1]
-
-
 def mass_knots(counts: ScoreCounts, n_knots: int) -> FloatArray:
     """``n_knots`` quantiles of the log-odds from one tail to the other; fewer where they coincide."""
     share = np.linspace(_TAIL, 1.0 - _TAIL, n_knots) if n_knots > 1 else np.array([0.5])
@@ -153,7 +148,8 @@ class QuadraticCalibrator(AffineCalibrator):
     def fit_map(self, counts: ScoreCounts) -> SplineMap:
         """Fit shift and both slopes."""
         at_least(0, penalty=self.penalty)
-        return fit_spline(counts, _end_knots(counts), self.penalty)
+        z = logit(counts.score)
+        return fit_spline(counts, z[[0, -1]] if z[-1] > z[0] else z[:1], self.penalty)
 
 
 class SplineCalibrator(ScoreCalibrator):

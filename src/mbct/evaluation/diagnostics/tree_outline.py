@@ -10,7 +10,7 @@ from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.provenance import FitTrace, SplitRecord
-from mbct.model.wording import condition
+from mbct.model.rules import condition
 from mbct.stats.scores import log_losses
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray

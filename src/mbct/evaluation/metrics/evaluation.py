@@ -37,8 +37,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
-from mbct.stats.ranking import auc_of_atoms
-from mbct.stats.scores import brier_of_rows, entropy_ratio
+from mbct.stats.scores import auc_of_atoms, brier_of_rows, entropy_ratio
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 

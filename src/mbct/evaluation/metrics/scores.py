@@ -9,8 +9,7 @@ from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScoreEstimate
 from mbct.evaluation.metrics.rows import Rows, read_one_column
-from mbct.stats.ranking import auc_by_group, auc_of_atoms
-from mbct.stats.scores import brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
+from mbct.stats.scores import auc_by_group, auc_of_atoms, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
 
 
 def log_loss(

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from mbct.data.memory import encode
+from mbct.data.columns import encode
 from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, first_grown, outline_tree, replay_growth
 from mbct.model.provenance import FitTrace, SplitRecord
 from mbct.report.charts import AFTER, BEFORE, altair, chart, figure, tooltip, upright_axis

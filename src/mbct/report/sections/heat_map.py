@@ -7,10 +7,9 @@ import numpy as np
 
 from mbct.model.bins import Feature
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import Rule
+from mbct.model.rules import Rule, condition
 from mbct.model.tables import TreeTable, table_of
 from mbct.model.tree import IntArray
-from mbct.model.wording import condition
 from mbct.report.charts import altair, chart, figure, records, tooltip
 
 MOST_MAPS = 2
