@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, pooled_blocks, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
 from mbct.validation import FloatArray
 
@@ -59,7 +59,7 @@ def sweep_bins(atoms: Bins) -> int:
 
 def _pooled_spans(atoms: Bins, edge: FloatArray) -> FloatArray:
     """Start and end, in cumulated weight, of each block that the isotonic fit pooled."""
-    start: npt.NDArray[np.int64] = pooled_blocks(atoms.count, atoms.label)
+    start = atoms.pooled
     end = np.append(start[1:], len(atoms))
     pooled = end - start > 1
     return np.column_stack([edge[start[pooled]], edge[end[pooled]]])
