@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
@@ -181,11 +182,12 @@ def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
 def _resampled_fits(rows: Rows, blocks: npt.NDArray[np.int32], bins: Bins) -> FloatArray:
     """Isotonic rates of the bins in resamples of whole blocks of rows, one after the other."""
     rng, number, n_blocks = np.random.default_rng(0), _bin_of_rows(rows, bins), int(blocks.max()) + 1
+    shape = len(bins), n_blocks
+    of_blocks = [csr_array((sums, (number, blocks)), shape) for sums in (rows.weight, rows.weight * rows.y_true)]
     fits = np.empty((_DRAWS, len(bins)))
     for fit in fits:
         times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-        weight = rows.weight * times[blocks]
-        label = np.bincount(number, weight * rows.y_true, len(bins)).astype(np.float64)
-        count = np.maximum(np.bincount(number, weight, len(bins)), 1e-9)  # an empty bin bends to its neighbours
-        fit[:] = isotonic_rates(Bins(count, label, bins.pred))
+        count, label = (sums @ times for sums in of_blocks)
+        # An empty bin bends to its neighbours.
+        fit[:] = isotonic_rates(Bins(np.maximum(count, 1e-9), label, bins.pred))
     return fits
