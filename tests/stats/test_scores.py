@@ -10,11 +10,12 @@ from sklearn.metrics import brier_score_loss, log_loss
 from mbct.stats.divisions import atoms_by_prediction, pooled_blocks
 from mbct.stats.scores import (
     brier_decomposition,
-    brier_of_rows,
+    brier_of_atoms,
     entropy,
+    entropy_ratio,
     isotonic_rates,
+    log_loss_of_atoms,
     log_loss_of_rows,
-    normalised_entropy_of_rows,
 )
 
 
@@ -24,16 +25,22 @@ def _sample(n=500, seed=0):
     return p, (rng.random(n) < 0.2 + 0.5 * p).astype(float), rng.uniform(0.2, 3, n)
 
 
+def _brier(p, y, w):
+    return brier_score_loss(y, p, sample_weight=w)
+
+
 def test_log_loss_and_brier_equal_scikit_learn():
     p, y, w = _sample()
     assert log_loss_of_rows(p, y, w) == pytest.approx(log_loss(y, p, sample_weight=w), rel=1e-12)
-    assert brier_of_rows(p, y, w) == pytest.approx(brier_score_loss(y, p, sample_weight=w), rel=1e-12)
+    atoms = atoms_by_prediction(p, y, w)
+    assert log_loss_of_atoms(atoms) == pytest.approx(log_loss(y, p, sample_weight=w), rel=1e-12)
+    assert brier_of_atoms(atoms) == pytest.approx(brier_score_loss(y, p, sample_weight=w), rel=1e-12)
 
 
 def test_normalised_entropy_of_the_rate_is_one():
     y = np.array([0.0, 0.0, 0.0, 1.0])
-    assert normalised_entropy_of_rows(np.full(4, 0.25), y, np.ones(4)) == pytest.approx(1.0)
-    assert math.isnan(normalised_entropy_of_rows(np.full(4, 0.25), np.zeros(4), np.ones(4)))
+    assert entropy_ratio(log_loss_of_rows(np.full(4, 0.25), y, np.ones(4)), 0.25) == pytest.approx(1.0)
+    assert math.isnan(entropy_ratio(log_loss_of_rows(np.full(4, 0.25), np.zeros(4), np.ones(4)), 0.0))
     assert entropy(0.0) == 0.0
 
 
@@ -44,11 +51,9 @@ def test_decomposition_is_that_of_scikit_learns_isotonic_fit_and_adds_up(seed):
     rate = np.average(y, weights=w)
     atoms = atoms_by_prediction(p, y, w)
     parts = brier_decomposition(atoms, isotonic_rates(atoms))
-    assert parts.miscalibration == pytest.approx(brier_of_rows(p, y, w) - brier_of_rows(fit, y, w), abs=1e-12)
-    assert parts.discrimination == pytest.approx(
-        brier_of_rows(np.full(len(p), rate), y, w) - brier_of_rows(fit, y, w), abs=1e-12
-    )
-    assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(brier_of_rows(p, y, w))
+    assert parts.miscalibration == pytest.approx(_brier(p, y, w) - _brier(fit, y, w), abs=1e-12)
+    assert parts.discrimination == pytest.approx(_brier(np.full(len(p), rate), y, w) - _brier(fit, y, w), abs=1e-12)
+    assert parts.miscalibration - parts.discrimination + parts.uncertainty == pytest.approx(_brier(p, y, w))
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1)), min_size=1, max_size=30))

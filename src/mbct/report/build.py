@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from mbct.errors import ParameterError
+from mbct.evaluation.diagnostics.strongest_rules import StrongestRules
 from mbct.files import write_atomically
 from mbct.report import charts
 from mbct.report.page import Section, asset, fill, text
@@ -192,9 +193,9 @@ def _report(calibrator_or_path: Any, X: Any, y: Any, asked: ReportOptions) -> tu
     }
 
 
-def _of_one_probability(scored: Scored, listed: rules.RuleList | None, order: list[str]) -> list[Section]:
+def _of_one_probability(scored: Scored, listed: StrongestRules | None, order: list[str]) -> list[Section]:
     return [
-        rules.render(listed, scored.calibrator),
+        rules.render(listed, scored),
         growth.section(scored),
         views.section(scored, order),
         subgroups.section(scored, order),
@@ -220,7 +221,7 @@ def _beside(scored: Scored, y: Any, asked: ReportOptions) -> Section | None:
     return second_period.section(scored, _scored(scored.calibrator, rows, y, asked), name)
 
 
-def _shortened(compared: tuple[fields.FieldComparison, ...], listed: rules.RuleList | None) -> list[Exclusion]:
+def _shortened(compared: tuple[fields.FieldComparison, ...], listed: StrongestRules | None) -> list[Exclusion]:
     """Lists that the page cuts short."""
     found = []
     for each in compared:

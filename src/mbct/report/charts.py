@@ -48,7 +48,9 @@ def records(**columns: Any) -> list[dict[str, Any]]:
 def chart(shown: list[dict[str, Any]]) -> Any:
     """A chart of records, with six significant digits and no infinities."""
     alt = altair()
-    return alt.Chart(alt.Data(values=[{key: _plain(value) for key, value in each.items()} for each in shown]))
+    # As one text until the chart is finished: altair would copy and check every record for each layer.
+    values = json.dumps([{key: _plain(value) for key, value in each.items()} for each in shown])
+    return alt.Chart(alt.Data(values=values))
 
 
 def tooltip(shown: dict[str, str]) -> list[Any]:
@@ -92,28 +94,29 @@ def state_shape(**options: Any) -> Any:
 
 def figure(name: str, drawn: Any, description: str, *, height: int | None = None, caption: str = "") -> str:
     """A frame for one chart as wide as its place, with its specification beside it."""
-    finished = _dressed(drawn.properties(width="container", description=description, name=name), height)
-    specification = json.dumps(finished.to_dict(validate=True), sort_keys=True, allow_nan=False, ensure_ascii=False)
+    axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
+    legend = {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12, "orient": "top", "offset": 6}
+    legend |= {"title": None, "symbolOpacity": 1}
+    finished = drawn.properties(
+        width="container",
+        **({} if height is None else {"height": height}),
+        description=description,
+        name=name,
+        autosize={"type": "fit-x", "contains": "padding"},
+        background="transparent",
+        config={"font": FONT, "view": {"stroke": None}, "axis": {**axis, **sizes}, "legend": legend},
+    )
+    drawn = finished.to_dict(validate=True)
+    for each in (drawn, *drawn.get("layer", ())):
+        if "data" in each:
+            each["data"]["values"] = json.loads(each["data"]["values"])
+    specification = json.dumps(drawn, sort_keys=True, allow_nan=False, ensure_ascii=False)
     safe = specification.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     below = f"<figcaption>{text(caption)}</figcaption>" if caption else ""
     return (
         f'<figure><div class="chart" id="chart-{name}" role="img" aria-label="{text(description)}"></div>'
         f'<script type="application/json" data-chart="chart-{name}">{safe}</script>{below}</figure>'
-    )
-
-
-def _dressed(drawn: Any, height: int | None) -> Any:
-    drawn = drawn if height is None else drawn.properties(height=height)
-    axis = {"labelColor": MUTED, "titleColor": MUTED, "domainColor": GRID, "tickColor": GRID, "gridColor": GRID}
-    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 8}
-    return (
-        drawn.properties(autosize={"type": "fit-x", "contains": "padding"}, background="transparent")
-        .configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_axis(**axis, **sizes)
-        .configure_legend(
-            labelColor=INK, titleColor=MUTED, labelFontSize=12, orient="top", title=None, offset=6, symbolOpacity=1
-        )
     )
 
 

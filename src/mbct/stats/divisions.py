@@ -9,6 +9,7 @@ Isotonic fits divide by pooling adjacent violators.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,15 @@ class Bins:
         """Running sums of weight, positives and predicted positives, each from 0: found once, cut by many divisions."""
         return cumulative(self.count), cumulative(self.label), cumulative(self.pred)
 
+    @cached_property
+    def pooled(self) -> npt.NDArray[np.int64]:
+        """Start of each block of the isotonic fit of the label rate."""
+        return pooled_blocks(self.count, self.label)
+
+    def joined(self, start: npt.NDArray[Any]) -> "Bins":
+        """Neighbours from each start to the next as one bin."""
+        return Bins(*(np.add.reduceat(sums, start) for sums in (self.count, self.label, self.pred)))
+
 
 def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
     """One bin for each distinct prediction, ascending; rows of no weight are left out.
@@ -41,18 +51,32 @@ def atoms_by_prediction(y_prob: FloatArray, y_true: FloatArray, weight: FloatArr
     >>> atoms.count.tolist(), atoms.label.tolist()
     ([1.0, 2.0], [0.0, 1.0])
     """
-    counted = weight > 0
-    if not counted.all():
-        y_prob, y_true, weight = y_prob[counted], y_true[counted], weight[counted]
     order = np.argsort(y_prob)  # not stable, and four times as fast: what is tied is joined anyway
     return atoms_of_sorted(y_prob[order], y_true[order], weight[order])
 
 
 def atoms_of_sorted(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:
-    """:func:`atoms_by_prediction` of rows that have weight and ascend in their prediction."""
-    start = np.flatnonzero(np.concatenate([[True], y_prob[1:] != y_prob[:-1]]))
-    total = np.add.reduceat(weight, start)
-    return Bins(total, np.add.reduceat(weight * y_true, start), total * y_prob[start])
+    """:func:`atoms_by_prediction` of rows that ascend in their prediction."""
+    return Bins(*_joined_neighbours(y_prob, y_true, weight))
+
+
+@kernel
+def _joined_neighbours(
+    y_prob: FloatArray, y_true: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weight, positives and predicted positives of rows of equal prediction that follow one another."""
+    count, label, pred = np.empty(len(y_prob)), np.empty(len(y_prob)), np.empty(len(y_prob))
+    last, of_last = -1, np.nan
+    for i in range(len(y_prob)):
+        if weight[i] <= 0.0:
+            continue
+        if y_prob[i] != of_last:
+            last, of_last = last + 1, y_prob[i]
+            count[last], label[last] = 0.0, 0.0
+        count[last] += weight[i]
+        label[last] += weight[i] * y_true[i]
+        pred[last] = count[last] * of_last
+    return count[: last + 1].copy(), label[: last + 1].copy(), pred[: last + 1].copy()
 
 
 def atoms_by_group(
@@ -86,9 +110,19 @@ def equal_width(atoms: Bins, n_bins: int) -> Bins:
 
 def by_group(rows: Bins, group: npt.NDArray[np.int64], n_groups: int) -> Bins:
     """Join rows by their group number, 0 … n_groups − 1: the division by a feature's values."""
-    return Bins(
-        *(np.bincount(group, sums, n_groups).astype(np.float64) for sums in (rows.count, rows.label, rows.pred))
-    )
+    return Bins(*_summed(group, rows.count, rows.label, rows.pred, n_groups))
+
+
+@kernel
+def _summed(
+    group: npt.NDArray[np.int64], count: FloatArray, label: FloatArray, pred: FloatArray, n_groups: int
+) -> FloatArray:
+    total = np.zeros((3, n_groups))
+    for i in range(len(group)):
+        total[0, group[i]] += count[i]
+        total[1, group[i]] += label[i]
+        total[2, group[i]] += pred[i]
+    return total
 
 
 def rows_as_bins(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Bins:

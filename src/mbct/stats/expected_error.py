@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, pooled_blocks, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
 from mbct.validation import FloatArray
 
@@ -52,7 +52,7 @@ def sweep_bins(atoms: Bins) -> int:
     looked at: the sweep stays fast where predictions rank the labels almost perfectly.
     """
     edge, label, _ = atoms.cumulated
-    start: npt.NDArray[np.int64] = pooled_blocks(atoms.count, atoms.label)
+    start = atoms.pooled
     end = np.append(start[1:], len(atoms))
     pooled = end - start > 1
     spans = np.column_stack([edge[start[pooled]], edge[end[pooled]]])

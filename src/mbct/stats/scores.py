@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import xlogy
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_group, pooled_blocks
+from mbct.stats.divisions import Bins, atoms_by_group
 from mbct.validation import FloatArray
 
 _SMALLEST = float(np.finfo(np.float64).eps)
@@ -34,22 +34,12 @@ def entropy(rate: float) -> float:
     return float(-xlogy(rate, rate) - xlogy(1.0 - rate, 1.0 - rate))
 
 
-def normalised_entropy_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
-    """Log loss over the log loss of the label rate: below 1 where the predictions tell something.
+def entropy_ratio(log_loss: float, rate: float) -> float:
+    """Log loss over the log loss of the label rate, its entropy: below 1 where the predictions tell something.
 
     Not a number where the labels are all equal.
     """
-    return entropy_ratio(log_loss_of_rows(y_prob, y_true, weight), float(np.average(y_true, weights=weight)))
-
-
-def entropy_ratio(log_loss: float, rate: float) -> float:
-    """Log loss over the entropy of the label rate; not a number where the rate leaves nothing to tell."""
     return float("nan") if rate in (0.0, 1.0) else log_loss / entropy(rate)
-
-
-def brier_of_rows(y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> float:
-    """(1/Σw) Σ w·(p − y)²."""
-    return float(np.average((y_prob - y_true) ** 2, weights=weight))
 
 
 @dataclass(frozen=True)
@@ -78,24 +68,34 @@ def brier_decomposition(atoms: Bins, fit: FloatArray) -> Decomposition:
 
 def isotonic_rates(atoms: Bins) -> FloatArray:
     """Isotonic fit of the label on the prediction, at each atom."""
-    start = pooled_blocks(atoms.count, atoms.label)
-    size, label = np.add.reduceat(atoms.count, start), np.add.reduceat(atoms.label, start)
-    return np.repeat(label / size, np.diff(np.append(start, len(atoms))))
+    blocks = atoms.joined(atoms.pooled)
+    return np.repeat(blocks.label / blocks.count, np.diff(np.append(atoms.pooled, len(atoms))))
 
 
-def log_loss_decomposition(atoms: Bins, fit: FloatArray) -> Decomposition:
-    """Parts of the log loss by isotonic recalibration; predictions are kept 2.2e-16 from 0 and 1.
+def brier_of_atoms(atoms: Bins) -> float:
+    """(1/Σw) Σ w·(p − y)²."""
+    p = atoms.pred / atoms.count
+    return float(np.sum(atoms.label * (1.0 - p) ** 2 + (atoms.count - atoms.label) * p**2) / np.sum(atoms.count))
+
+
+def log_loss_of_atoms(atoms: Bins) -> float:
+    """:func:`log_loss_of_rows` where the rows are joined already."""
+    return log_loss_of_rows(atoms.pred / atoms.count, atoms.label / atoms.count, atoms.count)
+
+
+def log_loss_decomposition(atoms: Bins, log_loss: float) -> Decomposition:
+    """Parts of the ``log_loss`` of the atoms by isotonic recalibration.
 
     >>> atoms = Bins(np.array([2.0, 2.0]), np.array([0.0, 1.0]), np.array([0.5, 1.0]))
-    >>> log_loss_decomposition(atoms, isotonic_rates(atoms)).uncertainty
+    >>> log_loss_decomposition(atoms, log_loss_of_atoms(atoms)).uncertainty
     0.5623351446188083
     """
-    rate = float(atoms.label.sum() / atoms.count.sum())
-    # A rate of 0 or 1 costs nothing in the atoms it comes from.
-    recalibrated = -np.sum(xlogy(atoms.label, fit) + xlogy(atoms.count - atoms.label, 1.0 - fit)) / atoms.count.sum()
-    loss = float(np.sum(atoms.count * log_losses(atoms.pred / atoms.count, atoms.label / atoms.count)))
-    loss /= float(atoms.count.sum())
-    return Decomposition(loss - float(recalibrated), entropy(rate) - float(recalibrated), entropy(rate))
+    blocks, total = atoms.joined(atoms.pooled), float(atoms.count.sum())
+    label, rest = blocks.label, blocks.count - blocks.label
+    # A rate of 0 or 1 costs nothing in the blocks it comes from.
+    recalibrated = -float(np.sum(xlogy(label, label / blocks.count) + xlogy(rest, rest / blocks.count))) / total
+    uncertainty = entropy(float(label.sum()) / total)
+    return Decomposition(log_loss - recalibrated, uncertainty - recalibrated, uncertainty)
 
 
 def auc_of_atoms(atoms: Bins) -> float:

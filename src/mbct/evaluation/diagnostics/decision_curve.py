@@ -35,5 +35,5 @@ def compute_decision_curve(
     highest = float(np.quantile(rows.y_prob, 0.99))
     given = np.linspace(0.0, min(highest, 0.99), N_THRESHOLDS) if thresholds is None else thresholds
     at = np.asarray(given, dtype=np.float64)
-    rate = float(rows.whole.label[0] / rows.whole.count[0])
+    rate = rows.label_rate
     return DecisionCurve(name, at, net_benefits(rows.atoms, at), rate - (1.0 - rate) * at / (1.0 - at))

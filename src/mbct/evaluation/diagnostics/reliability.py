@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
 from mbct.evaluation.metrics.totals import compare_totals
-from mbct.stats.divisions import Bins, equal_width, pooled_blocks, uniform_mass
+from mbct.stats.divisions import Bins, equal_width, uniform_mass
 from mbct.stats.scores import isotonic_rates
 from mbct.stats.testing import effective_share
 from mbct.validation import FloatArray
@@ -158,11 +159,10 @@ def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
     Where rows belong to blocks of time or groups, it holds the fits to whole such blocks resampled as well.
     """
     merged = uniform_mass(rows.atoms, _MOST_ATOMS) if len(rows.atoms) > _MOST_ATOMS else rows.atoms
-    start = pooled_blocks(merged.count, merged.label)
+    start, blocks = merged.pooled, merged.joined(merged.pooled)
     last = np.append(start[1:], len(merged)) - 1
-    size, label = np.add.reduceat(merged.count, start), np.add.reduceat(merged.label, start)
     share = effective_share(rows.weight)
-    drawn_from = np.repeat((label * share + 0.5) / (size * share + 1.0), last - start + 1)
+    drawn_from = np.repeat((blocks.label * share + 0.5) / (blocks.count * share + 1.0), last - start + 1)
     n_rows = np.maximum(np.rint(merged.count * share), 1.0).astype(np.int64)
     ends = np.unique(np.concatenate([start, last]))
     rng = np.random.default_rng(0)
@@ -175,18 +175,19 @@ def _corp(rows: Rows, confidence: float) -> tuple[FloatArray, ...]:
     bands = [np.quantile(fits, [tail, 1.0 - tail], axis=0), np.stack([rate, rate])]
     if rows.blocks is not None:
         bands.append(np.quantile(_resampled_fits(rows, rows.blocks, merged)[:, ends], [tail, 1.0 - tail], axis=0))
-    x, weight = (merged.pred / merged.count)[ends], size[np.searchsorted(start, ends, side="right") - 1]
+    x, weight = (merged.pred / merged.count)[ends], blocks.count[np.searchsorted(start, ends, side="right") - 1]
     return x, rate, np.min([low for low, _ in bands], axis=0), np.max([high for _, high in bands], axis=0), weight
 
 
 def _resampled_fits(rows: Rows, blocks: npt.NDArray[np.int32], bins: Bins) -> FloatArray:
     """Isotonic rates of the bins in resamples of whole blocks of rows, one after the other."""
     rng, number, n_blocks = np.random.default_rng(0), _bin_of_rows(rows, bins), int(blocks.max()) + 1
+    shape = len(bins), n_blocks
+    of_blocks = [csr_array((sums, (number, blocks)), shape) for sums in (rows.weight, rows.weight * rows.y_true)]
     fits = np.empty((_DRAWS, len(bins)))
     for fit in fits:
         times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-        weight = rows.weight * times[blocks]
-        label = np.bincount(number, weight * rows.y_true, len(bins)).astype(np.float64)
-        count = np.maximum(np.bincount(number, weight, len(bins)), 1e-9)  # an empty bin bends to its neighbours
-        fit[:] = isotonic_rates(Bins(count, label, bins.pred))
+        count, label = (sums @ times for sums in of_blocks)
+        # An empty bin bends to its neighbours.
+        fit[:] = isotonic_rates(Bins(np.maximum(count, 1e-9), label, bins.pred))
     return fits

@@ -190,7 +190,7 @@ def bfgpce(
     def statistic(rows: Rows) -> float:
         if not shuffled:
             return finer_partition_error(rows.atoms, parts)
-        view = shuffled_view(rows.in_one_order().bins, np.random.default_rng(how.seed))
+        view = shuffled_view(rows.take(rows.weight > 0).in_one_order().bins, np.random.default_rng(how.seed))
         return finer_partition_error(view, parts)
 
     return how.estimate(rows, statistic, BinnedEstimate, n_bins=parts)

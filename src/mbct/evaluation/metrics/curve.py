@@ -66,7 +66,7 @@ def ici(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
 
 def net_benefit_at_rate(rows: Rows) -> float:
     """Net benefit at the label rate, where acting on all rows and on none are worth the same: nothing."""
-    rate = float(rows.whole.label[0] / rows.whole.count[0])
+    rate = rows.label_rate
     return float(net_benefits(rows.atoms, np.array([rate]))[0]) if 0.0 < rate < 1.0 else float("nan")
 
 

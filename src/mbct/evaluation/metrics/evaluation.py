@@ -37,7 +37,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
-from mbct.stats.scores import auc_of_atoms, brier_of_rows, entropy_ratio
+from mbct.stats.scores import auc_of_atoms
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 
@@ -46,14 +46,14 @@ BLOCKS = 100
 PARTS = 4
 
 METRICS: dict[str, Callable[[Rows], float]] = {
-    "label_rate": lambda rows: float(rows.whole.label[0] / rows.whole.count[0]),
+    "label_rate": lambda rows: rows.label_rate,
     "mean_prediction": lambda rows: float(rows.whole.pred[0] / rows.whole.count[0]),
     "pcoc": lambda rows: float(prediction_ratio(rows.whole)[0]),
     "pce": lambda rows: float(partition_error(rows.whole)[0]),
     "bfgpce": lambda rows: finer_partition_error(rows.atoms, PARTS),
     "log_loss": lambda rows: rows.log_loss,
-    "normalised_entropy": lambda rows: entropy_ratio(rows.log_loss, float(rows.whole.label[0] / rows.whole.count[0])),
-    "brier": lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
+    "normalised_entropy": lambda rows: rows.normalised_entropy,
+    "brier": lambda rows: rows.brier,
     "miscalibration": lambda rows: rows.decomposition.miscalibration,
     "discrimination": lambda rows: rows.decomposition.discrimination,
     "uncertainty": lambda rows: rows.decomposition.uncertainty,
@@ -283,7 +283,7 @@ def _intervals(
         found = np.full((len(chosen), len(parts)), np.nan)
         for k, (part, index) in enumerate(parts):
             drawn = part.with_weight(weight[index])
-            if len(drawn):
+            if drawn.weight.any():
                 found[:, k] = [METRICS[name](drawn) for name in chosen]
         return found
 

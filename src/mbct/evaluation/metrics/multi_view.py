@@ -136,9 +136,8 @@ def _over_features(
 
 def closed_form_of_rows(rows: Rows, n_bins: int, norm: float) -> float:
     """MVCE over all shuffles of rows."""
-    residual = rows.y_prob - rows.y_true
-    total, weighted = float(rows.weight.sum()), rows.weight * residual
-    return float(closed_form_mvce(total, weighted.sum(), (weighted * residual).sum(), total / n_bins, norm))
+    total, label, pred = (float(sums[0]) for sums in (rows.whole.count, rows.whole.label, rows.whole.pred))
+    return float(closed_form_mvce(total, pred - label, total * rows.brier, total / n_bins, norm))
 
 
 def _number_of_bins(rows: Rows, bin_size: float | None, n_bins: int | None) -> int:

@@ -16,9 +16,11 @@ from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_
 from mbct.stats.scores import (
     Decomposition,
     brier_decomposition,
+    brier_of_atoms,
+    entropy_ratio,
     isotonic_rates,
     log_loss_decomposition,
-    log_loss_of_rows,
+    log_loss_of_atoms,
 )
 from mbct.training.folds import BlockColumns, BlockNumbers, time_or_group
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, as_weights, same_length
@@ -56,27 +58,37 @@ class Rows:
     @cached_property
     def whole(self) -> Bins:
         """All rows as one bin."""
-        return Bins(*(np.asarray([sums.sum()]) for sums in (self.bins.count, self.bins.label, self.bins.pred)))
+        return Bins(*(np.asarray([sums.sum()]) for sums in (self.atoms.count, self.atoms.label, self.atoms.pred)))
+
+    @property
+    def label_rate(self) -> float:
+        """Share of positives."""
+        return float(self.whole.label[0] / self.whole.count[0])
 
     @cached_property
     def log_loss(self) -> float:
         """Mean log loss."""
-        return log_loss_of_rows(self.y_prob, self.y_true, self.weight)
+        return log_loss_of_atoms(self.atoms)
+
+    @property
+    def normalised_entropy(self) -> float:
+        """Log loss over that of the label rate."""
+        return entropy_ratio(self.log_loss, self.label_rate)
 
     @cached_property
-    def isotonic(self) -> FloatArray:
-        """Isotonic fit of the label on the prediction, at each atom."""
-        return isotonic_rates(self.atoms)
+    def brier(self) -> float:
+        """Brier score."""
+        return brier_of_atoms(self.atoms)
 
     @cached_property
     def decomposition(self) -> Decomposition:
         """Parts of the Brier score."""
-        return brier_decomposition(self.atoms, self.isotonic)
+        return brier_decomposition(self.atoms, isotonic_rates(self.atoms))
 
     @cached_property
     def log_loss_parts(self) -> Decomposition:
         """Parts of the log loss."""
-        return log_loss_decomposition(self.atoms, self.isotonic)
+        return log_loss_decomposition(self.atoms, self.log_loss)
 
     @cached_property
     def curve_distances(self) -> tuple[float, float, float]:
@@ -90,7 +102,13 @@ class Rows:
 
     def values(self, field: int, n_values: int) -> Bins:
         """Sums of each group of the ``field``-th column."""
-        return by_group(self.bins, self.groups[field], n_values)
+        if field not in self._values:
+            self._values[field] = by_group(self.bins, self.groups[field], n_values)
+        return self._values[field]
+
+    @cached_property
+    def _values(self) -> dict[int, Bins]:
+        return {}
 
     def take(self, index: npt.NDArray[Any]) -> Self:
         """The rows at ``index`` (numbers or a mask)."""
@@ -108,10 +126,6 @@ class Rows:
         rows = self.take(order)
         return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks, rows.in_order)
 
-    def with_weight(self, weight: FloatArray) -> Self:
-        """Other weights; rows that have none left are dropped."""
-        return replace(self, weight=weight).take(weight > 0)
-
     def with_labels(self, y_true: FloatArray) -> Self:
         """Other labels."""
         return replace(self, y_true=y_true)
@@ -120,6 +134,10 @@ class Rows:
 @dataclass(frozen=True)
 class OrderedRows(Rows):
     """Rows in ascending order of prediction, which masks leave in order: nothing is sorted again for each resample."""
+
+    def with_weight(self, weight: FloatArray) -> Self:
+        """Other weights, some of which may be 0."""
+        return replace(self, weight=weight)
 
     @cached_property
     def atoms(self) -> Bins:

@@ -9,7 +9,7 @@ from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScoreEstimate
 from mbct.evaluation.metrics.rows import Rows, read_one_column
-from mbct.stats.scores import auc_by_group, auc_of_atoms, brier_of_rows, log_loss_of_rows, normalised_entropy_of_rows
+from mbct.stats.scores import auc_by_group, auc_of_atoms
 
 
 def log_loss(
@@ -25,12 +25,7 @@ def log_loss(
         Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(
-        rows,
-        lambda rows: log_loss_of_rows(rows.y_prob, rows.y_true, rows.weight),
-        ScoreEstimate,
-        **vars(rows.log_loss_parts),
-    )
+    return how.estimate(rows, lambda rows: rows.log_loss, ScoreEstimate, **vars(rows.log_loss_parts))
 
 
 def normalised_entropy(
@@ -44,7 +39,7 @@ def normalised_entropy(
         Rows, and keywords of the interval.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(rows, lambda rows: normalised_entropy_of_rows(rows.y_prob, rows.y_true, rows.weight), Estimate)
+    return how.estimate(rows, lambda rows: rows.normalised_entropy, Estimate)
 
 
 def brier(
@@ -66,13 +61,7 @@ def brier(
     (0.15625, 0.25)
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
-    return how.estimate(
-        rows,
-        lambda rows: brier_of_rows(rows.y_prob, rows.y_true, rows.weight),
-        ScoreEstimate,
-        highest=1.0,
-        **vars(rows.decomposition),
-    )
+    return how.estimate(rows, lambda rows: rows.brier, ScoreEstimate, highest=1.0, **vars(rows.decomposition))
 
 
 def auc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Unpack[IntervalOptions]) -> Estimate:

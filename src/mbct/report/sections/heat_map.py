@@ -7,10 +7,11 @@ import numpy as np
 
 from mbct.model.bins import Feature
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import Rule, condition
+from mbct.model.rules import condition
 from mbct.model.tables import TreeTable, table_of
 from mbct.model.tree import IntArray
 from mbct.report.charts import altair, chart, figure, records, tooltip
+from mbct.validation import FloatArray
 
 MOST_MAPS = 2
 _MOST_CLASSES = 40  # Columns or lines of a map; of a category the most frequent values come first and are kept
@@ -33,11 +34,8 @@ class HeatMap:
     """Columns and lines that are not drawn."""
 
 
-def compute(model: CalibrationEnsemble, rules: Sequence[Rule]) -> tuple[HeatMap, ...]:
-    """The tables of two features that move the most, at most two."""
-    effect = np.zeros(len(model.trees))
-    for rule in rules:
-        effect[rule.tree] += rule.effect
+def compute(model: CalibrationEnsemble, effect: FloatArray) -> tuple[HeatMap, ...]:
+    """The tables of two features that move the most, at most two; ``effect``: what each tree moves."""
     found: list[HeatMap] = []
     for number in np.argsort(-effect, kind="stable").tolist():
         if len(found) == MOST_MAPS:

@@ -1,9 +1,6 @@
 """Chapter: the rules, strongest first, with a search."""
 
-from dataclasses import dataclass
-
-from mbct.calibrators.base import Calibrator
-from mbct.model.rules import Rule
+from mbct.evaluation.diagnostics.strongest_rules import StrongestRules, strongest_rules
 from mbct.report.page import Column, Section, number, table, text
 from mbct.report.scored import Scored
 from mbct.report.sections import heat_map, held_out
@@ -13,29 +10,18 @@ _MOST_VALUES = 6
 TITLE = "The rules"
 
 
-@dataclass(frozen=True)
-class RuleList:
-    """The strongest rules and how many there are."""
-
-    rules: tuple[Rule, ...]
-    total: int
-    maps: tuple[heat_map.HeatMap, ...] = ()
-
-
-def compute(scored: Scored) -> RuleList | None:
-    """Rules by how many positives they move, and the strongest tables of two features."""
+def compute(scored: Scored) -> StrongestRules | None:
+    """Rules by how many positives they move; None where there are none."""
     if scored.model is None or not scored.model.trees:
         return None
-    ordered = sorted(scored.model.rules(), key=lambda rule: (-rule.effect, rule.tree, rule.node))
-    if not ordered:
-        return None
-    return RuleList(tuple(ordered[:MOST_RULES]), len(ordered), heat_map.compute(scored.model, ordered))
+    found = strongest_rules(scored.model, MOST_RULES)
+    return found if found.total else None
 
 
-def render(found: RuleList | None, calibrator: Calibrator) -> Section:
+def render(found: StrongestRules | None, scored: Scored) -> Section:
     """What held-out rows gained at the fit, a search box and the table."""
-    gain = held_out.render(calibrator)
-    if found is None:
+    gain = held_out.render(scored.calibrator)
+    if found is None or scored.model is None:
         return Section("rules", TITLE, "This model has no rules: it leaves no tree to read.", gain)
     of = "" if found.total == len(found.rules) else f"; the {len(found.rules):,} strongest of {found.total:,} are shown"
     target = found.rules[0].applies_to
@@ -68,5 +54,6 @@ def render(found: RuleList | None, calibrator: Calibrator) -> Section:
         f'<output id="rule-count" aria-live="polite">{len(lines):,} rules</output></p>'
     )
     listed = table(columns, lines, name="rules-table", label="rules")
-    body = f'{gain}{heat_map.render(found.maps, target)}{search}<div class="tall">{listed}</div>'
+    maps = heat_map.render(heat_map.compute(scored.model, found.effect_of_tree), target)
+    body = f'{gain}{maps}{search}<div class="tall">{listed}</div>'
     return Section("rules", TITLE, lead, body, folded=True)

@@ -21,7 +21,7 @@ def section(scored: Scored, other: Scored, name: str) -> Section:
         for metric, title in _SHOWN
         if metric in measures
     ]
-    was, now = (number(float(rows.whole.label[0] / rows.whole.count[0])) for rows in (other.before, scored.before))
+    was, now = (number(rows.label_rate) for rows in (other.before, scored.before))
     lines.append(["<b>Label rate</b>", was, "", now, ""])
     lines.append(["<b>Rows</b>", f"{other.n_rows:,}", "", f"{scored.n_rows:,}", ""])
     columns = (Column("metric", number=False), *map(Column, headings))
