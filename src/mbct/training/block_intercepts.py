@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
+from mbct.stats.logodds import probability_of
 from mbct.training.folds import BlockNumbers
 from mbct.training.splitter import GradientArray
 from mbct.validation import FloatArray
@@ -36,8 +37,7 @@ def block_sums(
     g = np.zeros(n_blocks)
     h = np.zeros(n_blocks)
     for i in rows:
-        small = np.exp(-abs(log_odds[i]))
-        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        q = probability_of(log_odds[i])
         gradient = label[i] - weight[i] * q
         curvature = weight[i] * q * (1.0 - q)
         out[i, 0] = gradient

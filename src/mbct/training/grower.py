@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree, IntArray, rounded
-from mbct.stats.logodds import sigmoid
+from mbct.stats.logodds import probability_of, sigmoid
 from mbct.stats.random_stream import half_of, random_bits
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks
@@ -127,8 +127,7 @@ def gradients(
     the first half.
     """
     for i in rows:
-        small = np.exp(-abs(log_odds[i]))
-        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        q = probability_of(log_odds[i])
         curvature = q * (1.0 - q)
         if cross_fitted and (atomic or weight[i] == 1.0):
             half = int(random_bits(seed, i, 0) >> np.uint64(63))
@@ -261,8 +260,7 @@ def newton_sums(
     g = np.zeros(n_groups)
     h = np.zeros(n_groups)
     for i in rows:
-        small = np.exp(-abs(log_odds[i]))
-        q = (1.0 if log_odds[i] >= 0.0 else small) / (1.0 + small)
+        q = probability_of(log_odds[i])
         g[group[i]] += label[i] - weight[i] * q
         h[group[i]] += weight[i] * q * (1.0 - q)
     return g, h

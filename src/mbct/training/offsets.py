@@ -20,6 +20,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
+from mbct.stats.logodds import probability_of
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
 from mbct.training.grower import move, newton_sums
@@ -237,8 +238,7 @@ def line_sums(
         code = codes[i, 0]
         x = scores[code]
         z = log_odds[i] + step[code]
-        small = np.exp(-abs(z))
-        q = (1.0 if z >= 0.0 else small) / (1.0 + small)
+        q = probability_of(z)
         gradient = label[i] - weight[i] * q
         curvature = weight[i] * q * (1.0 - q)
         g += gradient
