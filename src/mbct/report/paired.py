@@ -51,19 +51,18 @@ def paired_estimates(
 
     ``blocks`` numbers the rows that belong together, which are then drawn together.
     """
-    before, after = replace(before, blocks=None), replace(after, blocks=None)  # each resample would carry them along
     order = np.lexsort((before.y_true, *before.groups, before.weight, after.y_prob, before.y_prob))
-    by_after = np.argsort(after.y_prob[order], kind="stable")
-    old, new = before.by_prediction(order), after.by_prediction(order[by_after])
+    number = np.argsort(order) if blocks is None else blocks
+    before, after = (replace(rows, blocks=number.astype(np.int32)) for rows in (before, after))
+    old, new = before.by_prediction(order), after.by_prediction(order[np.argsort(after.y_prob[order], kind="stable")])
 
-    def measure(weight: FloatArray) -> FloatArray:
-        sides = old.with_weight(weight), new.with_weight(weight[by_after])
+    def measure(times: npt.NDArray[np.intp]) -> FloatArray:
+        sides = old.drawn(times), new.drawn(times)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.array([[statistic(rows) for statistic in statistics.values()] for rows in sides])
 
     resampling = Resampling(CONFIDENCE, n_resamples(len(before)))
-    drawn = old if blocks is None else replace(old, blocks=blocks[order].astype(np.int32))
-    known, replicates = measure(old.weight), resampling.replicates(drawn, measure)
+    known, replicates = measure(np.ones(int(number.max()) + 1, dtype=np.intp)), resampling.replicates(old, measure)
 
     def interval(value: float, found: FloatArray, lowest: float = 0.0) -> tuple[float, float]:
         ends = resampling.interval_of(value, found, lowest)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from mbct.jit import kernel
-from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, cumulative, uniform_mass
+from mbct.stats.divisions import Bins, atoms_by_group, atoms_by_prediction, uniform_mass
 from mbct.stats.partition_error import norm_of_errors, partition_error
 from mbct.validation import FloatArray
 
@@ -175,8 +175,8 @@ def cumulative_error(atoms: Bins) -> float:
     >>> cumulative_error(Bins(np.ones(4), np.array([1.0, 0.0, 0.0, 1.0]), np.full(4, 0.5)))
     0.25
     """
-    path = cumulative(atoms.label - atoms.pred) / atoms.count.sum()
-    return float(path.max() - path.min())
+    count, label, pred = atoms.cumulated
+    return float(np.ptp(label - pred) / count[-1])
 
 
 def cumulative_scale(y_prob: FloatArray, weight: FloatArray) -> float:

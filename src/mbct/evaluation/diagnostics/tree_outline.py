@@ -129,7 +129,7 @@ def replay_growth(
     for earlier in model.trees[:number]:
         y_prob = model.apply_total(y_prob, earlier.leaf_value[earlier.apply(codes)])
     tree = model.trees[number]
-    node_of = np.zeros(len(y_prob), dtype=np.int32)
+    rows_of = {0: np.arange(len(y_prob))}
     loss = log_losses(model.apply_total(y_prob, np.full(len(y_prob), tree.leaf_value[0])), y_true)
     total, total_weight = float(np.sum(weight * loss)), float(weight.sum())
     depth = np.zeros(tree.n_nodes, dtype=np.int64)
@@ -142,15 +142,13 @@ def replay_growth(
     for node, children in sorted(children_of.items(), key=lambda each: min(each[1])):
         feature = int(tree.feature[node])
         depth[children] = depth[node] + 1
-        here = np.flatnonzero(node_of == node)
-        start = int(tree.table_start[node])
-        below = tree.table[start + codes[here, feature].astype(np.int64)]
-        node_of[here] = np.where(below >= 0, below, node)
+        here = rows_of.pop(node, np.empty(0, dtype=np.intp))
+        below = tree.table[tree.table_start[node] + codes[here, feature].astype(np.int64)]
+        rows_of |= {child: here[below == child] for child in children}
+        moved = tree.leaf_value[np.where(below >= 0, below, node)]
         before = float(np.sum(weight[here] * loss[here]))
-        loss[here] = log_losses(model.apply_total(y_prob[here], tree.leaf_value[node_of[here]]), y_true[here])
+        loss[here] = log_losses(model.apply_total(y_prob[here], moved), y_true[here])
         after = float(np.sum(weight[here] * loss[here]))
-        # A row that stops at an inner node keeps its number; it must not be met again.
-        node_of[here[below < 0]] = -1
         total += after - before
         size = float(weight[here].sum())
         shown = size if size > 0.0 else 1.0

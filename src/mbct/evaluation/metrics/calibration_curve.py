@@ -29,7 +29,6 @@ def net_benefits(atoms: Bins, threshold: FloatArray) -> FloatArray:
     """(true positives − false positives·t/(1 − t)) per row of acting where p ≥ t, for each threshold t."""
     p = atoms.pred / atoms.count
     first = np.searchsorted(p, threshold, side="left")
-    positive = np.append(np.cumsum(atoms.label[::-1])[::-1], 0.0)[first]
-    acted = np.append(np.cumsum(atoms.count[::-1])[::-1], 0.0)[first]
+    acted, positive = (sums[-1] - sums[first] for sums in atoms.cumulated[:2])
     benefit = positive - (acted - positive) * threshold / (1.0 - threshold)
-    return np.asarray(benefit / atoms.count.sum(), dtype=np.float64)
+    return np.asarray(benefit / atoms.cumulated[0][-1], dtype=np.float64)

@@ -279,7 +279,8 @@ def _intervals(
     plain = replace(ordered, groups=())
     parts = [(plain.take(mask), np.flatnonzero(mask)) for _, _, mask in _parts(ordered, fields, max_values)]
 
-    def measure(weight: FloatArray) -> FloatArray:
+    def measure(times: npt.NDArray[np.intp]) -> FloatArray:
+        weight = ordered.drawn(times).weight
         found = np.full((len(chosen), len(parts)), np.nan)
         for k, (part, index) in enumerate(parts):
             drawn = part.with_weight(weight[index])

@@ -81,16 +81,15 @@ class Resampling:
         if self.confidence is None:
             return None
         ordered = rows.in_one_order()
-        replicates = self.replicates(ordered, lambda weight: statistic(ordered.with_weight(weight)))
+        replicates = self.replicates(ordered, lambda times: statistic(ordered.drawn(times)))
         return self.interval_of(value, replicates, lowest, highest)
 
-    def replicates(self, rows: OrderedRows, measure: Callable[[FloatArray], Any]) -> FloatArray:
-        """What ``measure`` makes of the weights of each resample of the rows, one after the other."""
+    def replicates(self, rows: OrderedRows, measure: Callable[[npt.NDArray[np.intp]], Any]) -> FloatArray:
+        """What ``measure`` makes of how often each row or block is drawn, one resample after the other."""
         n_blocks = len(rows) if rows.blocks is None else int(rows.blocks.max()) + 1
 
         def replicate(rng: np.random.Generator) -> Any:
-            times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-            return measure(rows.weight * (times if rows.blocks is None else times[rows.blocks]))
+            return measure(np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks))
 
         return self._repeat(replicate, self.n_bootstrap, stream=0)
 

@@ -1,15 +1,16 @@
 """The rows a metric looks at, and columns as segments of them, checked once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from mbct.data.blocks import number_blocks
-from mbct.data.columns import read_columns
+from mbct.data.columns import factorize, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.metrics.calibration_curve import curve_distances
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
@@ -139,10 +140,42 @@ class OrderedRows(Rows):
         """Other weights, some of which may be 0."""
         return replace(self, weight=weight)
 
+    def drawn(self, times: npt.NDArray[np.integer]) -> "Resample":
+        """Every row as many ``times`` as its block, or where rows stand alone as itself."""
+        weight = self.weight * (times if self.blocks is None else times[self.blocks])
+        return Resample(self.y_prob, self.y_true, weight, self.groups, self.blocks, self.in_order, of=self, times=times)
+
+    def block_sums(self, field: int, n_values: int) -> tuple[Any, ...]:
+        """Weight, positives and predicted positives of each group of a column in each block, as sparse matrices."""
+        if field not in self._block_sums:
+            place = (self.groups[field], np.zeros(len(self), dtype=np.int32) if self.blocks is None else self.blocks)
+            shape, bins = (n_values, int(place[1].max(initial=-1)) + 1), self.bins
+            sums = (bins.count, bins.label, bins.pred)
+            self._block_sums[field] = tuple(csr_array((each, place), shape) for each in sums)
+        return self._block_sums[field]
+
+    @cached_property
+    def _block_sums(self) -> dict[int, tuple[Any, ...]]:
+        return {}
+
     @cached_property
     def atoms(self) -> Bins:
         """Rows of equal prediction joined, ascending."""
         return atoms_of_sorted(self.y_prob, self.y_true, self.weight)
+
+
+@dataclass(frozen=True)
+class Resample(OrderedRows):
+    """Rows ``of`` which each block was drawn a number of ``times``; sums over values are those of the blocks."""
+
+    of: OrderedRows = field(kw_only=True)
+    times: npt.NDArray[np.integer] = field(kw_only=True)
+
+    def values(self, field: int, n_values: int) -> Bins:
+        """Sums of each group of the ``field``-th column."""
+        if self.blocks is None:
+            return super().values(field, n_values)
+        return Bins(*(sums @ self.times for sums in self.of.block_sums(field, n_values)))
 
 
 def read_rows(
@@ -277,7 +310,8 @@ def missing_values(column: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if column.dtype.kind in "fmM":
         return np.asarray(column != column, dtype=np.bool_)
     if column.dtype.kind == "O":
-        return np.fromiter((_is_missing(value) for value in column.tolist()), np.bool_, len(column))
+        distinct, position = factorize(column)
+        return np.fromiter(map(_is_missing, distinct), np.bool_, len(distinct))[position]
     return np.zeros(len(column), dtype=np.bool_)
 
 
