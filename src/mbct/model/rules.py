@@ -223,16 +223,16 @@ def _rules_of_tree(model: "CalibrationEnsemble", number: int, tree: CalibrationT
         node, path = pending.pop()
         feature = int(tree.feature[node])
         if feature < 0:
-            yield _rule(model, number, tree, node, path, sums, n_bins, fallback=False)
+            yield rule_of_node(model, number, tree, node, path, sums, n_bins, fallback=False)
             continue
         allowed = path.get(feature, frozenset(range(model.bins[feature].n_codes)))
         paths = {child: {**path, feature: codes} for child, codes in outcomes(model, tree, node, allowed).items()}
         if STOP in paths:
-            yield _rule(model, number, tree, node, paths.pop(STOP), sums, n_bins, fallback=True)
+            yield rule_of_node(model, number, tree, node, paths.pop(STOP), sums, n_bins, fallback=True)
         pending.extend(reversed(paths.items()))
 
 
-def _rule(
+def rule_of_node(
     model: "CalibrationEnsemble",
     number: int,
     tree: CalibrationTree,
@@ -243,6 +243,7 @@ def _rule(
     *,
     fallback: bool,
 ) -> Rule:
+    """The rule of the rows that stop at a node, to which a ``path`` of codes of each feature leads."""
     count, label, pred = (float(sums[name][node]) for name in NODE_SUMS)
     rate = label / count if count else 0.0
     value = float(tree.leaf_value[node])

@@ -1,6 +1,5 @@
 """The rules that move the most positives, found by sums of nodes: of thousands of rules few are put together."""
 
-import math
 from dataclasses import dataclass
 from itertools import islice
 
@@ -8,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.rules import Rule
-from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree, terminal_sums
-from mbct.stats.theorem import label_rate_bound
+from mbct.model.rules import Rule, rule_of_node
+from mbct.model.tree import STOP, CalibrationTree, terminal_sums
 from mbct.validation import FloatArray
 
 
@@ -53,21 +51,8 @@ def _rule(
     restrictions = _restrictions(model, tree, node, parent)
     if restrictions is None:
         return None
-    count, label, pred = (float(sums[name][node]) for name in NODE_SUMS)
-    value, linear = float(tree.leaf_value[node]), model.link == "linear"
-    return Rule(
-        tree=int(number),
-        node=int(node),
-        restrictions=tuple((model.bins[feature], codes) for feature, codes in restrictions.items()),
-        multiplier=value if linear else math.exp(value),
-        applies_to="probability" if linear else "odds",
-        rows=count,
-        label_rate=label / count,
-        mean_prediction=pred / count,
-        pud=pred / label if label else math.inf,
-        bound=float(label_rate_bound(label / count, count, len(tree.leaves), model.alpha)),
-        fallback=bool(tree.feature[node] >= 0),
-    )
+    fallback = bool(tree.feature[node] >= 0)
+    return rule_of_node(model, int(number), tree, int(node), restrictions, sums, len(tree.leaves), fallback=fallback)
 
 
 def _restrictions(
