@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from made_with import commit
 from mbct.progress import progress
 from quality_data import pairs, splits
 from quality_page import kept_results
@@ -62,6 +63,7 @@ def measure(pair: tuple[str, str, bool], methods: Iterable[str], order: str, fol
             "base": base,
             "calendar": calendar,
             "method": method,
+            "commit": commit(),
             "log_loss": round(float(loss.mean()), 7),
             "auc": round(float(roc_auc_score(y, p)), 6),
             "seconds": seconds,

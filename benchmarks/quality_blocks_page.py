@@ -154,7 +154,7 @@ def sizes_note() -> str:
     return (
         "Share of the full ensemble's held-out gain that each `model_size` keeps; in brackets look-ups a row (trees), "
         "entries (leaves) and kilobytes of the model as JSON. "
-        '`"auto"` is the default, `"rules"` has at most 16 look-ups, `"compact"` at most 256 rules.'
+        '`"auto"` is the default, `"rules"` has at most 16 look-ups, `"compact"` at most 256 rules; a dash stands for a size that was measured with other code.'
     )
 
 
@@ -169,6 +169,9 @@ def sizes_table(found: dict[Pair, Results]) -> str:
         cells = []
         for method in SIZES:
             of = results.losses[method]
+            if of.get("commit") != results.losses["mbct full"].get("commit"):
+                cells.append("–")
+                continue
             share = -results.difference(method, BASE)[0] / gain if gain else 1.0
             kept.setdefault(method, []).append(share)
             cells.append(f"{share:.0%} ({of['trees']:,}; {of['rules']:,}; {of['bytes'] / 1e3:,.0f} kB)")
