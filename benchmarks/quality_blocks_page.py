@@ -154,7 +154,8 @@ def sizes_note() -> str:
     return (
         "Share of the full ensemble's held-out gain that each `model_size` keeps; in brackets look-ups a row (trees), "
         "entries (leaves) and kilobytes of the model as JSON. "
-        '`"auto"` is the default, `"rules"` has at most 16 look-ups, `"compact"` at most 256 rules; a dash stands for a size that was measured with other code.'
+        '`"auto"` is the default, `"rules"` has at most 16 look-ups, `"compact"` at most 256 rules; '
+        "a dash stands for a size that was measured with other code."
     )
 
 
