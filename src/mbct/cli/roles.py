@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from mbct.data.engines.duckdb import quoted
+from mbct.data.engines.duckdb_files import quoted
 from mbct.errors import DataError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbct.data.engines.duckdb import (
+from mbct.data.engines.duckdb_files import (
     DATABASE,
     connect,
     ending_by_content,

@@ -108,7 +108,8 @@ def _lazy_frame(data: Any) -> Frame | None:
 def _lazy_source(frame: Frame) -> LazySource:
     kind = frame.implementation
     if kind.is_duckdb():
-        from mbct.data.engines.duckdb import DuckDBEngine, import_duckdb
+        from mbct.data.engines.duckdb import DuckDBEngine
+        from mbct.data.engines.duckdb_files import import_duckdb
 
         import_duckdb()
         return LazySource(DuckDBEngine(frame.to_native()), frame)
