@@ -23,7 +23,8 @@ from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
 from mbct.stats.logodds import logit
 from mbct.training.cells import Cells
-from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill, make_distillation_set
+from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill
+from mbct.training.distillation_set import make_distillation_set
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, _out_of_reach
+from mbct.training.boosting import BoostingOptions, CrossFittedBoosting
+from mbct.training.tree_size import _out_of_reach
 
 
 class ScriptedFold:

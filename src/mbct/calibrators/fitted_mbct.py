@@ -22,6 +22,7 @@ from mbct.model.file_check import (
     LARGEST_SUM,
     MOST_FEATURES,
     number,
+    numbers,
     read_ensemble,
     read_fingerprint,
     read_list,
@@ -52,6 +53,7 @@ class FittedMBCT(Calibrator):
     held_out_gain_: float | None
     held_out_gain_error_: float | None
     held_out_gain_by_fold_: list[float] | None
+    held_out_gain_by_feature_: dict[str, float] | None
     excluded_features_: list[str]
 
     @overload
@@ -121,21 +123,28 @@ class FittedMBCT(Calibrator):
 
     @property
     def feature_importances_(self) -> FloatArray:
-        """Share of each column of ``feature_names_in_`` in the correction, by :func:`feature_shares`."""
+        """Share of each column of ``feature_names_in_`` in the held-out gain, where it gains at all.
+
+        Where no rows were held out, its share in the correction, by :func:`feature_shares`.
+        """
         check_is_fitted(self)
-        shares = dict(zip(self.model_.bins.names, feature_shares(self.model_).tolist(), strict=True))
-        return np.array([shares.get(name, 0.0) for name in self.feature_names_in_])
+        gains = self.held_out_gain_by_feature_
+        if gains is None:
+            gains = dict(zip(self.model_.bins.names, feature_shares(self.model_).tolist(), strict=True))
+        gained = np.array([max(gains.get(name, 0.0), 0.0) for name in self.feature_names_in_])
+        return gained / gained.sum() if gained.any() else gained
 
     def _facts(self) -> dict[str, Any]:
         if not self.__sklearn_is_fitted__():
             return super()._facts()
         shares = zip(self.feature_names_in_, self.feature_importances_, strict=True)
         named = sorted(shares, key=lambda pair: -pair[1])
+        what = "correction" if self.held_out_gain_by_feature_ is None else "held-out gain"
         return {
             **super()._facts(),
             "model": self.form_,
             "held-out log loss": describe_gain(self) or "–",
-            "shares of the correction": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
+            f"shares of the {what}": ", ".join(f"{name} {share:.0%}" for name, share in named if share > 0.0) or "–",
         }
 
     def _calibrate(self, columns: Columns, y_prob: FloatArray) -> FloatArray:
@@ -147,6 +156,7 @@ class FittedMBCT(Calibrator):
         # The intervals of the certificate stand with the model.
         kept = {} if self.certificate_ is None else self.certificate_.to_dict()
         kept.pop("intervals", None)
+        by_feature = self.held_out_gain_by_feature_
         return {
             "model": self.model_.to_dict(),
             "trace": self.trace_.to_dict(),
@@ -157,6 +167,7 @@ class FittedMBCT(Calibrator):
             "held_out_gain": self.held_out_gain_,
             "held_out_gain_error": self.held_out_gain_error_,
             "held_out_gain_by_fold": self.held_out_gain_by_fold_,
+            "held_out_gain_by_feature": None if by_feature is None else list(by_feature.values()),
             "excluded_features": self.excluded_features_,
         }
 
@@ -171,6 +182,11 @@ class FittedMBCT(Calibrator):
         self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))
         by_fold = [_gain(gain) for gain in state.get("held_out_gain_by_fold") or []]
         self.held_out_gain_by_fold_ = [gain for gain in by_fold if gain is not None] or None
+        self.held_out_gain_by_feature_ = None
+        if (gains := state.get("held_out_gain_by_feature")) is not None:
+            names = self.model_.bins.names
+            gains = numbers(gains, "held_out_gain_by_feature", len(names), -LARGEST_SUM, LARGEST_SUM)
+            self.held_out_gain_by_feature_ = dict(zip(names, gains.tolist(), strict=True))
         excluded = read_list(state.get("excluded_features", []), "excluded_features", MOST_FEATURES)
         self.excluded_features_ = [text(name, "excluded_features") for name in excluded]
 

@@ -99,11 +99,14 @@ class MBCTCalibrator(FittedMBCT):
     model_, classes_ : CalibrationEnsemble, ndarray of shape (2,)
         The frozen trees, which exports and the service use, and the classes, sorted.
     feature_names_in_, feature_importances_ : ndarray
-        Columns of ``X`` at fitting, without label, weight, time and groups, and the share of each in the correction.
+        Columns of ``X`` at fitting, without label, weight, time and groups, and the share of each in the held-out gain;
+        for ``preset="paper"``, which holds out nothing, in the correction.
     excluded_features_ : list of str
         Columns left out because their values identify the time.
     held_out_gain_, held_out_gain_error_, held_out_gain_by_fold_ : float, float and list of float, or None
         Fall of the mean log loss on held-out rows, its standard error (of whole blocks, if any), and that of each fold.
+    held_out_gain_by_feature_ : dict or None
+        What the offsets and splits of each feature bring of that fall, before the correction is shrunk.
     fidelity_, reorder_rate_ : float
         Share of the full ensemble's correction that a distilled model keeps, and of row pairs that changed rank, which
         is absent where the rows stayed in their engine.
@@ -275,6 +278,8 @@ class MBCTCalibrator(FittedMBCT):
         self.held_out_gain_ = None if gain is None else gain.value
         self.held_out_gain_error_ = None if gain is None else gain.standard_error
         self.held_out_gain_by_fold_ = None if gain is None else list(gain.by_fold)
+        names = result.model.bins.names
+        self.held_out_gain_by_feature_ = None if gain is None else dict(zip(names, gain.by_feature, strict=True))
         if result.reorder_rate is not None:
             self.reorder_rate_ = result.reorder_rate
         warn(describe_time_features(result.excluded, kept=self.features is not None), stacklevel)

@@ -10,12 +10,10 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.tree import CalibrationTree, rounded, terminal_nodes_of_rows
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.block_recalibration import fit_block_recalibration
-from mbct.training.evidence import LEAST_PROGRESS, OFFSETS_AHEAD, held_out_gain
+from mbct.training.evidence import LEAST_PROGRESS
 from mbct.training.folds import DEFAULT_FOLDS
 from mbct.training.grower import frozen_tree, grow_tree, settle_rows
 from mbct.training.nodes import TreeOptions
-from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
 from mbct.validation import FloatArray
 
 _MOST_FOLDS = 100
@@ -259,103 +257,3 @@ def _grow_after(fold: Fold, last: "Future[_Grown] | None") -> _Grown:
 def fold_pool(n_threads: int, n_folds: int) -> ThreadPoolExecutor:
     """Threads for the folds."""
     return ThreadPoolExecutor(max(1, min(n_threads, n_folds)))
-
-
-def best_size(
-    first: CrossFittedBoosting[FoldType],
-    of_size: Callable[[int], CrossFittedBoosting[FoldType]],
-    options: BoostingOptions,
-    weight: float,
-    pool: Executor,
-    on_round: OnRound,
-) -> tuple[CrossFittedBoosting[FoldType], list[CrossFittedBoosting[FoldType]]]:
-    """The folds' ensembles of the tree size with the lowest held-out loss, and all that were tried.
-
-    ``first`` has trees of the first size and may have been begun already. Smaller trees are tried where little is to be
-    learnt, larger ones where much is.
-    """
-    look = options.look_after(weight)
-    tried = [first]
-    first.run(pool, on_round, until=look)
-    chosen = first
-    for leaves in options.leaves[1:]:
-        if not chosen.still_falls:
-            break
-        tried.append(of_size(leaves))
-        tried[-1].run(pool, on_round, until=look)
-        if tried[-1].gain < options.much_more * chosen.gain:
-            break
-        chosen = tried[-1]
-    chosen.run(pool, on_round)
-    if chosen is not first and chosen.n_trees < 2 * look:
-        # Larger trees fall faster at first. Where they end soon, the size before them may get further.
-        tried[tried.index(chosen) - 1].run(pool, on_round, beaten=_out_of_reach(chosen))
-    if len(tried) == 1 and chosen.n_trees <= options.short_ensemble:
-        small = of_size(options.small_leaves)
-        small.run(pool, on_round, beaten=_out_of_reach(chosen))
-        tried.append(small)
-    return min(tried, key=lambda found: found.loss), tried
-
-
-@dataclass(frozen=True)
-class Ensembles:
-    """The folds' ensembles with the lowest held-out loss, all that were tried, and the offsets they start from.
-
-    Offsets are a logit recalibration, or that and per-value offsets, or none; ``base`` is the loss before them.
-    """
-
-    best: CrossFittedBoosting[FoldBoosting]
-    tried: list[CrossFittedBoosting[FoldBoosting]]
-    start: Offsets | None
-    base: float
-
-
-def best_ensembles(
-    rows: BinnedRows, options: BoostingOptions, n_threads: int, on_round: OnRound = lambda _: None
-) -> Ensembles:
-    """:func:`best_size` of ensembles grown on binned rows.
-
-    They start from a logit recalibration where held-out rows gain by it, and from per-value offsets where those are
-    clearly ahead of the first trees.
-    """
-    weight = float(rows.weight.sum())
-    n_folds, independent = rows.n_folds if rows.blocks is not None else options.n_folds, rows.blocks is None
-    unmoved = (rows.log_odds,) * n_folds
-
-    def of_size(leaves: int, start: Offsets | None, *, cross_fitted: bool = True) -> CrossFittedBoosting[FoldBoosting]:
-        tree_options = options.tree(leaves, weight, cross_fitted=cross_fitted)
-        log_odds = unmoved if start is None else start.log_odds
-        folds = [FoldBoosting(rows, k, tree_options, options, z) for k, z in enumerate(log_odds)]
-        return CrossFittedBoosting(folds, rows.evaluated_weight, options)
-
-    with fold_pool(n_threads, n_folds) as pool:
-        start = fit_recalibration(rows, n_folds, pool) if independent else fit_block_recalibration(rows, pool)
-        offsets = fit_value_offsets(rows, n_folds, pool) if independent else None
-        first = of_size(options.leaves[0], start)
-        passed_over: list[CrossFittedBoosting[FoldBoosting]] = []
-        if offsets is not None:
-            # A score that misses the offsets has a flatter line than beside them, so it is recalibrated anew.
-            offsets = fit_recalibration(rows, n_folds, pool, offsets) or offsets
-            first.run(pool, on_round, until=options.look_after(weight))
-            ahead = held_out_gain(rows, first.held_out, offsets.held_out(rows))
-            if ahead.value > OFFSETS_AHEAD * ahead.standard_error:
-                passed_over, start = [first], offsets
-                first = of_size(options.leaves[0], start)
-        best, tried = best_size(first, lambda leaves: of_size(leaves, start), options, weight, pool, on_round)
-        if best.n_trees and weight <= options.small_data:
-            other = of_size(best.folds[0].tree_options.max_leaves, start, cross_fitted=False)
-            other.run(pool, on_round, beaten=_out_of_reach(best))
-            tried.append(other)
-            best = min(best, other, key=lambda found: found.loss)
-    base = rows.loss(rows.evaluated_rows, rows.log_odds) / rows.evaluated_weight
-    return Ensembles(best, passed_over + tried, start, base)
-
-
-def _out_of_reach(best: CrossFittedBoosting[FoldType]) -> Callable[[CrossFittedBoosting[FoldType]], bool]:
-    """Whether an attempt is behind the best one and will be after three times as many rounds as that had."""
-
-    def beaten(found: CrossFittedBoosting[FoldType]) -> bool:
-        last = 3 * best.n_trees + 20
-        return found.loss > best.loss and (found.n_rounds > last or found.lowest_by(last) > best.loss)
-
-    return beaten

@@ -17,7 +17,7 @@ from mbct.model.tree import CalibrationTree, n_rules
 from mbct.stats.logodds import sigmoid
 from mbct.training.binned_rows import BinnedRows, split_cells
 from mbct.training.block_recalibration import shift_beside
-from mbct.training.boosting import BoostingOptions, Ensembles, OnRound, best_ensembles
+from mbct.training.boosting import BoostingOptions, OnRound
 from mbct.training.cells import Cells
 from mbct.training.distillation import (
     COMPACT,
@@ -30,8 +30,8 @@ from mbct.training.distillation import (
     Stage,
     distill,
     is_small,
-    make_distillation_set,
 )
+from mbct.training.distillation_set import make_distillation_set
 from mbct.training.evidence import (
     SIGNIFICANT_GAIN,
     SIGNIFICANT_TREES,
@@ -44,6 +44,7 @@ from mbct.training.evidence import (
 from mbct.training.folds import BlockOptions
 from mbct.training.grower import with_sums
 from mbct.training.offsets import Offsets, offset_trees, refitted, significant_recalibration, strongest
+from mbct.training.tree_size import Ensembles, best_ensembles
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ def fit_cross_fitted(
         start = None if steps is None else found.start
         after = rows.log_odds if start is None or start.features != (0,) else start.held_out(rows)
         gain = held_out_gain(rows, rows.log_odds, after)
+        gain = replace(gain, by_feature=(gain.value, *np.zeros(len(ordered) - 1).tolist()))
         return CrossFittedModel(tuple(with_sums(cells, line)), (), _trace(found), gain)
+    gain = replace(gain, by_feature=found.gain_by_feature(rows))
     offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
     return CrossFittedModel(offsets, grown, _trace(found), gain)
 
@@ -160,6 +163,7 @@ def _fit_blocks(
         line = () if found.start is None else _offsets_on_all(found.start, 1.0, rows, ())
         offsets = tuple(with_sums(cells, line))
     gain = held_out_gain(rows, rows.log_odds, after)
+    gain = replace(gain, by_feature=found.gain_by_feature(rows, with_trees=shrinkage > 0.0))
     return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
 
 

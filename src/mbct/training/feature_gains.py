@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mbct.training.binned_rows import duplicates_in, split_cells
-from mbct.training.boosting import BoostingOptions, best_ensembles
+from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import Cells
 from mbct.training.evidence import Gain, held_out_gain, identifying_time
 from mbct.training.folds import BlockOptions
+from mbct.training.tree_size import best_ensembles
 
 QUICK = BoostingOptions(
     max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000

@@ -9,9 +9,10 @@ import numpy as np
 
 from mbct.model.tree import CalibrationTree, terminal_nodes_of_rows
 from mbct.training.binned_rows import BinnedRows
-from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, best_size, fold_pool
+from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, OnRound, fold_pool
 from mbct.training.evidence import SIGNIFICANT_GAIN, gain_of_rows, significance, standard_error_of_gain
 from mbct.training.grower import frozen_tree, grow_tree, settle_rows
+from mbct.training.tree_size import best_size
 from mbct.validation import FloatArray
 
 ClassTrees = tuple[tuple[CalibrationTree, ...], ...]

@@ -1,0 +1,48 @@
+"""What each feature gains on held-out rows."""
+
+import json
+
+import numpy as np
+import pytest
+
+from builders import biased_clicks
+from mbct import MBCTCalibrator, load_model
+
+
+@pytest.fixture(scope="module", params=[None, "day"])
+def fitted(request):
+    frame = biased_clicks(3, 20_000).frame
+    frame["noise"] = np.random.default_rng(5).integers(0, 50, len(frame))
+    days = None if request.param is None else np.arange(len(frame)) * 40 // len(frame)
+    return MBCTCalibrator("p", max_trees=80).fit(frame, "y", time=days)
+
+
+def test_gains_of_features_add_up_to_the_held_out_gain(fitted):
+    assert sum(fitted.held_out_gain_by_feature_.values()) == pytest.approx(fitted.held_out_gain_, rel=0.1)
+
+
+def test_importance_is_the_share_of_the_held_out_gain(fitted):
+    gains, importances = fitted.held_out_gain_by_feature_, fitted.feature_importances_
+    share = dict(zip(fitted.feature_names_in_, importances, strict=True))
+    assert importances.sum() == pytest.approx(1.0)
+    assert share["device"] / share["night"] == pytest.approx(gains["device"] / gains["night"])
+    assert sorted(share.keys() - {"p"}, key=share.get)[-2:] == ["night", "device"]
+    assert share["noise"] < 0.05
+    assert "shares of the held-out gain" in fitted._repr_html_()
+
+
+def test_gains_of_features_are_kept_in_the_file(fitted, tmp_path):
+    fitted.save(tmp_path / "model.json")
+    loaded = load_model(tmp_path / "model.json")
+    assert loaded.held_out_gain_by_feature_ == fitted.held_out_gain_by_feature_
+    document = json.loads((tmp_path / "model.json").read_text())
+    older = tmp_path / "older.json"
+    older.write_text(json.dumps(_without(document, "held_out_gain_by_feature")))
+    assert load_model(older).held_out_gain_by_feature_ is None
+    assert load_model(older).feature_importances_.sum() == pytest.approx(1.0)
+
+
+def _without(document, name):
+    if isinstance(document, dict):
+        return {key: _without(value, name) for key, value in document.items() if key != name}
+    return document
