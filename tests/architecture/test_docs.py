@@ -147,3 +147,13 @@ def test_every_public_parameter_is_documented(called, documented):
         return  # written in C
     own = [name for name in parameters if name not in ("self", "cls", "args", "kwargs") and not name.startswith("_")]
     assert not undocumented(own, inspect.getdoc(documented) or "")
+
+
+@pytest.mark.parametrize(("called", "documented"), [pytest.param(c, d, id=p) for p, c, d in described_callables()])
+def test_what_comes_back_is_documented_wherever_parameters_have_entries(called, documented):
+    docstring = inspect.getdoc(documented) or ""
+    if inspect.isclass(documented) or "Parameters\n---" not in docstring:
+        return
+    returned = inspect.signature(called).return_annotation
+    if returned not in (None, inspect.Signature.empty) and "Self" not in str(returned):
+        assert re.search(r"^(Returns|Yields)\n-+\n\S", docstring, re.M)

@@ -81,6 +81,11 @@ class FittedMBCT(Calibrator):
         return_interval : bool, default=False
             Whether to return both ends of each row's interval too, which a certified model has: with probability
             1 − ``alpha`` the rates of all certified bins lie between the means of their rows' ends.
+
+        Returns
+        -------
+        calibrated : ndarray, or three of them
+            One probability a row; with ``return_interval`` the lower and upper ends behind it.
         """
         check_is_fitted(self)
         columns, scores = self._read(collect_features(X, self.model_) if is_lazy(X) else X, y_prob)

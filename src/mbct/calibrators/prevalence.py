@@ -31,6 +31,11 @@ def shift_prevalence(y_prob: Any, trained: float, prevalence: float) -> FloatArr
     trained, prevalence : float
         Label rate of the rows they were calibrated on, and of the rows at hand.
 
+    Returns
+    -------
+    shifted : ndarray
+        One probability for each given one.
+
     Examples
     --------
     >>> shift_prevalence([0.1, 0.5], trained=0.1, prevalence=0.2).round(3).tolist()

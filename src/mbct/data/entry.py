@@ -49,6 +49,11 @@ def fit_bins(
         "auto" codes everything but numbers by value, "all" every column, a list the named columns too.
     options : BinningOptions or None, default=None
         Numbers of bins and the like; None takes the defaults.
+
+    Returns
+    -------
+    bins : FeatureBins
+        The score first; they code rows of any engine.
     """
     source = open_source(data)
     options = options or BinningOptions()
@@ -76,6 +81,11 @@ def aggregate(
         Columns of the labels, 0 and 1, and of the weights.
     level : {"cell", "score"}, default="cell"
         "cell" joins rows of equal codes, "score" only those that also share the prediction.
+
+    Returns
+    -------
+    cells : Cells
+        Codes of each cell and the sums of its rows.
     """
     if level not in ("cell", "score"):
         raise ParameterError(f"level={level!r} must be 'cell' or 'score'")
@@ -122,6 +132,11 @@ def score(
         Name of the new column.
     memory_limit, threads : as in :func:`open_source`
         Limits of the DuckDB that reads files.
+
+    Returns
+    -------
+    scored : as ``data``
+        Lazy where ``data`` is.
     """
     ensemble = as_ensemble(model)
     source = open_source(data, memory_limit=memory_limit, threads=threads)

@@ -69,6 +69,11 @@ def open_source(data: Any, *, memory_limit: str | None = None, threads: int | No
         pandas frame or a numpy array.
     memory_limit, threads : str and int, or None, default=None
         Memory ("1GB", beyond which it spills to disk) and threads of the embedded DuckDB that reads files and Datasets.
+
+    Returns
+    -------
+    source : LazySource or MemorySource
+        Rows that stay in their engine, or that are in memory.
     """
     if isinstance(data, LazySource | MemorySource):
         return data

@@ -136,6 +136,11 @@ def rank_features(
         that identify the time are left out, as in a fit, unless ``features`` names them.
     random_state : int, default=0
         Seed of the folds.
+
+    Returns
+    -------
+    ranking : FeatureRanking
+        Gains with their standard errors, with ``to_dict``, ``to_frame`` and a table when printed.
     """
     blocks = BlockColumns(time, groups, block)
     data = training_data(X, y, sample_weight, y_prob, score_column, positive=positive, blocks=blocks)

@@ -123,6 +123,11 @@ class CalibrationMonitor:
             The segment of each outcome.
         at : float
             End of the batch, in seconds since 1970; batches come in the order of time.
+
+        Returns
+        -------
+        alarms : list of Alarm
+            Those that this batch raised; empty where nothing drifts.
         """
         q, y = as_probabilities(y_prob), as_binary_labels(y_true)
         same_length(len(q), y_true=y)

@@ -124,6 +124,11 @@ def write_report(
         File to write; its name must end in ``.html``.
     **options : as in :class:`ReportOptions`
         What the page holds.
+
+    Returns
+    -------
+    summary : ReportSummary
+        The verdict in a sentence and the figures that the page begins with.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ParameterError(f"{path} must end in .html: a report is a page, which a browser prints as PDF")

@@ -62,6 +62,11 @@ def explain(
         The prediction and every feature by name, None where missing.
     rule_of : mapping or None, default=None
         The model's rules as :func:`rules_by_node` gives them, which saves building them each time.
+
+    Returns
+    -------
+    explanation : Explanation
+        ``score``, ``calibrated`` and ``trees``, and the text when printed.
     """
     if missing := [name for name in model.bins.names if name not in row]:
         raise DataError(f"the row has no {missing[0]!r}; it needs {list(model.bins.names)}, None where missing")

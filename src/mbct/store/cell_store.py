@@ -99,6 +99,11 @@ class CellStore:
         seen : str, date or None, default=None
             Day on which these labels were known, from which :func:`~mbct.store.maturity.store_maturity` learns how late
             labels come; today if not given.
+
+        Returns
+        -------
+        batch : Batch
+            Its entry in the manifest.
         """
         _require_storable(cells, bins, batch)
         if cells.block is not None:
@@ -184,6 +189,11 @@ class CellStore:
         by_day : bool, default=True
             Keep the cells of different days apart: each day is a block of the cells, so that training holds out whole
             days, and ``Window.day`` its date. False adds the days up, as if their rows were independent.
+
+        Returns
+        -------
+        window : Window
+            Cells, bins and days.
         """
         if days is not None and days < 1:
             raise DataError(f"days={days!r} must be at least 1")
@@ -208,6 +218,11 @@ class CellStore:
             Drop days beyond the newest ``keep_days`` for good; None drops none.
         grace_seconds : float, default=3600
             Age from which on a file that no manifest names is deleted; a younger one may belong to a running append.
+
+        Returns
+        -------
+        manifest : Manifest
+            What is left.
         """
         if keep_days is not None:
             drop_days(self, keep_days)
@@ -343,5 +358,10 @@ def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bin
     ----------
     codes, y_prob, y_true, bins : ndarray, ndarray, ndarray, FeatureBins
         Codes, predictions and labels of the rows, and the bins that made the codes.
+
+    Returns
+    -------
+    cells : Cells
+        One for each distinct set of codes.
     """
     return build_cells(codes, y_prob, y_true, None, bins, level="cell")

@@ -302,6 +302,11 @@ def publish(
         Which Redis and which model in it, how many versions to keep, and whether to write rules for other clients.
     note : str, default=""
         Kept with the version.
+
+    Returns
+    -------
+    version : str
+        The version that is now in service.
     """
     from mbct.store.redis_backend import RedisBackend
 

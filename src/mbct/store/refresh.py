@@ -113,6 +113,11 @@ def refresh(
         Labels that come late: a number of days leaves out days whose labels were last seen at a younger age; "auto"
         estimates from days that were replaced what share of positives has arrived by each age, leaves out days with
         fewer than half of them, and completes the others by that share. None takes labels as they are.
+
+    Returns
+    -------
+    result : Refresh
+        The decision, its reason, the versions, and the gain on the holdout days.
     """
     if require not in get_args(Require):
         raise ParameterError(f"require={require!r} must be 'not worse' or 'better'")

@@ -86,6 +86,11 @@ def mce(
     ----------
     y_true, y_prob, n_bins, strategy, sample_weight, **resampling : as in :func:`ece`
         Rows, bins, and keywords of the interval and of the p-value.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
     """
     return ece(
         y_true, y_prob, n_bins=n_bins, strategy=strategy, norm=math.inf, sample_weight=sample_weight, **resampling
@@ -132,6 +137,11 @@ def debiased_ece(
     ----------
     y_true, y_prob, n_bins, strategy, sample_weight, **resampling : as in :func:`ece`
         Rows, bins, and keywords of the interval and of the p-value.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return _over_bins(rows, how, debiased_error, n_bins, strategy)
@@ -144,6 +154,11 @@ def pce(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval and of the p-value.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: float(partition_error(rows.whole)[0]), Estimate)
@@ -158,6 +173,11 @@ def pud(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
+
+    Returns
+    -------
+    degree : Estimate
+        A float with ``interval`` and ``p_value``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: float(prediction_ratio(rows.whole)[0]), Estimate)
@@ -182,6 +202,11 @@ def bfgpce(
         Number of parts, ``n_bins`` of the result.
     division : "sorted" or "shuffle", default="sorted"
         Whether rows are sorted by prediction or shuffled before they are cut into parts.
+
+    Returns
+    -------
+    error : BinnedEstimate
+        A float with ``interval``, ``p_value`` and ``n_bins``.
     """
     parts = check_count("n_parts", n_parts)
     shuffled = check_choice("division", division, ("sorted", "shuffle")) == "shuffle"

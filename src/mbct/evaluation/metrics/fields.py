@@ -29,6 +29,11 @@ def pcoc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: U
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
 
+    Returns
+    -------
+    ratio : Estimate
+        A float with ``interval`` and ``p_value``.
+
     Examples
     --------
     >>> float(pcoc([0, 1, 0, 1], [0.2, 0.7, 0.3, 0.4]))
@@ -55,6 +60,11 @@ def field_ece(
         Rows, and keywords of the interval and of the p-value.
     field : array
         Column whose values are compared; one with more than 100 distinct fractions is cut into ten quantiles.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
 
     Examples
     --------

@@ -20,6 +20,11 @@ def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:
     truth, y_prob, sample_weight : as in :func:`mbct.metrics.tce`
         True probability E[Y|X], predicted probability and weight of each row.
 
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval``.
+
     Examples
     --------
     >>> float(epce([0.25, 0.5], [0.5, 0.5]))
@@ -66,6 +71,11 @@ def bfgepce(
         Number of parts, and whether rows are sorted by prediction or shuffled before they are cut into them.
     seed : int, default=0
         Seed of the shuffling.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval``.
 
     Examples
     --------

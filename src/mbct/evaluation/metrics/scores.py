@@ -23,6 +23,11 @@ def log_loss(
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
+
+    Returns
+    -------
+    loss : ScoreEstimate
+        A float with ``interval``, ``miscalibration``, ``discrimination`` and ``uncertainty``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: rows.log_loss, ScoreEstimate, **vars(rows.log_loss_parts))
@@ -37,6 +42,11 @@ def normalised_entropy(
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
+
+    Returns
+    -------
+    ratio : Estimate
+        A float with ``interval``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: rows.normalised_entropy, Estimate)
@@ -53,6 +63,11 @@ def brier(
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
+
+    Returns
+    -------
+    score : ScoreEstimate
+        A float with ``interval``, ``miscalibration``, ``discrimination`` and ``uncertainty``.
 
     Examples
     --------
@@ -71,6 +86,11 @@ def auc(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampling: Un
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval.
+
+    Returns
+    -------
+    area : Estimate
+        A float with ``interval``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     if rows.y_true.min() == rows.y_true.max():

@@ -22,6 +22,11 @@ def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) 
     sample_weight : array, number or None, default=None
         Weights of the rows; None counts each row once.
 
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval``.
+
     Examples
     --------
     >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
@@ -42,6 +47,11 @@ def smooth_ece(y_true: Any, y_prob: Any, *, sample_weight: Any = None, **resampl
     ----------
     y_true, y_prob, sample_weight, **resampling : as in :mod:`mbct.metrics`
         Rows, and keywords of the interval and of the p-value.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval`` and ``p_value``.
     """
     rows, how = prepare(y_true, y_prob, sample_weight, resampling)
     return how.estimate(rows, lambda rows: smooth_error(rows.atoms), Estimate)
