@@ -1,6 +1,7 @@
 """``mbct advise``: which columns carry miscalibration."""
 
-from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, seed_option
+from mbct.cli.options import features_options, in_blocks, labelled, labelled_data, seed_option
+from mbct.cli.roles import RowOptions
 from mbct.cli.shell import answer, command
 
 EXAMPLES = (

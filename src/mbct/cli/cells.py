@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.options import (
-    RowOptions,
     features_options,
     half_life_option,
     json_option,
@@ -15,7 +14,7 @@ from mbct.cli.options import (
     output_option,
     store_option,
 )
-from mbct.cli.roles import Roles
+from mbct.cli.roles import Roles, RowOptions
 from mbct.cli.shell import answer, command, note, print_json, print_table, write_output
 from mbct.cli.sources import Data
 

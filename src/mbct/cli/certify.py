@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mbct.cli.options import (
-    RowOptions,
     in_blocks,
     labelled,
     labelled_data,
@@ -15,6 +14,7 @@ from mbct.cli.options import (
     needed_columns,
     output_option,
 )
+from mbct.cli.roles import RowOptions
 from mbct.cli.shell import command, note, print_json, print_table, write_output
 from mbct.errors import ParameterError
 

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from mbct.cli.many_classes import classes_of
-from mbct.cli.options import RowOptions, features_options, in_blocks, labelled, labelled_data, names_option, seed_option
+from mbct.cli.options import features_options, in_blocks, labelled, labelled_data, names_option, seed_option
+from mbct.cli.roles import RowOptions
 from mbct.cli.shell import answer, command
 
 EXAMPLES = (

@@ -11,7 +11,6 @@ import click
 
 from mbct.cli.many_classes import classes_of, evaluate_classes, show_classes, with_classes
 from mbct.cli.options import (
-    RowOptions,
     gates_option,
     in_blocks,
     labelled,
@@ -20,7 +19,7 @@ from mbct.cli.options import (
     names_option,
     needed_columns,
 )
-from mbct.cli.roles import Roles
+from mbct.cli.roles import Roles, RowOptions
 from mbct.cli.shell import command, note, print_json, print_table
 from mbct.errors import ParameterError
 

@@ -8,7 +8,6 @@ import click
 from mbct.cli.corrections import Correction, Moves
 from mbct.cli.many_classes import classes_of, fit_classes
 from mbct.cli.options import (
-    RowOptions,
     check_settings,
     features_options,
     in_blocks,
@@ -19,7 +18,7 @@ from mbct.cli.options import (
     output_option,
     settings_option,
 )
-from mbct.cli.roles import Roles
+from mbct.cli.roles import Roles, RowOptions
 from mbct.cli.shell import OneOf, answer, command
 from mbct.cli.sources import Data
 

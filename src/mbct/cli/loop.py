@@ -11,7 +11,8 @@ import click
 
 from mbct.cli.cells import append_rows
 from mbct.cli.monitor import rows_by_day, take_days
-from mbct.cli.options import RowOptions, check_settings, json_option, labelled_data
+from mbct.cli.options import check_settings, json_option, labelled_data
+from mbct.cli.roles import RowOptions
 from mbct.cli.shell import answer, command, nearest, note
 from mbct.errors import DataError, MBCTError, ParameterError
 from mbct.files import write_atomically

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mbct.cli.options import RowOptions, labelled, labelled_data, load_calibrator, needed_columns, time_option
-from mbct.cli.roles import Roles
+from mbct.cli.options import labelled, labelled_data, load_calibrator, needed_columns, time_option
+from mbct.cli.roles import Roles, RowOptions
 from mbct.cli.shell import answer, command, note
 from mbct.cli.sources import Data
 from mbct.errors import DataError, ModelFileError

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from mbct.cli.roles import Roles, as_binary, assign, score_columns
-from mbct.cli.roles import RowOptions as RowOptions
+from mbct.cli.roles import Roles, RowOptions, as_binary, assign, score_columns
 from mbct.cli.shell import note
 from mbct.cli.sources import Data, open_data
 from mbct.errors import MBCTWarning, ModelFileError, ParameterError

@@ -10,7 +10,6 @@ import click
 
 from mbct.cli.many_classes import calibrates_many, with_classes
 from mbct.cli.options import (
-    RowOptions,
     in_blocks,
     labelled,
     labelled_data,
@@ -19,7 +18,7 @@ from mbct.cli.options import (
     names_option,
     output_option,
 )
-from mbct.cli.roles import as_binary
+from mbct.cli.roles import RowOptions, as_binary
 from mbct.cli.shell import answer, command
 from mbct.cli.sources import Data, open_data
 from mbct.errors import ParameterError
