@@ -9,7 +9,7 @@ import numpy as np
 
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import block_intercepts, block_sums
-from mbct.training.evidence import SIGNIFICANT_BESIDE_TREES, SIGNIFICANT_LINE, significant_scale
+from mbct.training.evidence import SIGNIFICANT_LINE, significant_scale
 from mbct.training.folds import training_blocks
 from mbct.training.offsets import DECIMALS, SCORE, Offsets, newton_line, standardized_scores
 from mbct.validation import FloatArray
@@ -44,7 +44,8 @@ def shift_beside(rows: BinnedRows, held_out: FloatArray) -> tuple[float, FloatAr
     """The shift that held-out predictions still need, and that of each row from the other folds alone.
 
     Trees see differences between the rows of a block only. Where one segment is too low, they raise it and lower the
-    others; what is missing on the whole follows from the means of blocks.
+    others; what is missing on the whole follows from the means of blocks. That the base is off is no longer in doubt
+    where trees were kept, so the shift is shrunk as its standard error asks, and need not be significant.
     """
     blocks = rows.blocks
     if blocks is None:
@@ -54,7 +55,7 @@ def shift_beside(rows: BinnedRows, held_out: FloatArray) -> tuple[float, FloatAr
     others = (training_blocks(blocks.fold, fold, blocks.gap) for fold in range(rows.n_folds))
     without = np.array([block_intercepts(g * other, h * other)[0] for other in others])
     moved = without[rows.fold]
-    kept = significant_scale(rows, held_out, held_out + moved, SIGNIFICANT_BESIDE_TREES)
+    kept = significant_scale(rows, held_out, held_out + moved, least=0.0)
     return kept * block_intercepts(g, h)[0], kept * moved
 
 

@@ -37,8 +37,6 @@ LEAST_OFFSET_PROGRESS = 1e-7
 """Fall of the mean held-out loss for which another pass over the offsets is worth its time."""
 SIGNIFICANT_LINE = 4.0
 """Block standard errors that the scale of a shift or a slope must reach for it to be kept."""
-SIGNIFICANT_BESIDE_TREES = 2.0
-"""The same of a shift beside trees that were kept: that the base is off is no longer in doubt then."""
 SIGNIFICANT_TREES = 4.0
 """The same of trees, whose number and size were chosen on the held-out blocks that evaluate them."""
 SIGNIFICANT_GAIN = 3.0

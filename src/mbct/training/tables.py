@@ -30,7 +30,7 @@ Classes = npt.NDArray[np.intp]
 MOST_PLACES = 1 << 16
 """Combinations of classes of one table."""
 _SHARE_JOINED = 4  # One class in four of a category holds several values, those of near corrections
-ROWS_TRIED = 30_000
+ROWS_TRIED = 60_000
 """Rows on which sets of features are compared, about."""
 _FEATURES_TRIED = 12  # Features whose pairs are tried: those that gain most alone
 _PAIRS_EXTENDED = 6  # Best pairs that are tried with a third feature
