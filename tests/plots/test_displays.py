@@ -170,3 +170,25 @@ def test_every_public_name_is_a_display() -> None:
         assert callable(getattr(mbct.plots, name).plot)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = mbct.plots.Nothing
+
+
+@pytest.mark.parametrize("display", [ReliabilityDisplay, SegmentReliabilityDisplay, FieldBiasDisplay])
+def test_intervals_are_wider_where_rows_of_a_day_vary_together(display):
+    rng = np.random.default_rng(4)
+    day = np.repeat(np.arange(60), 100)
+    shock = rng.normal(0.0, 0.6, 60)[day]
+    y = rng.random(6000) < 1 / (1 + np.exp(1.0 - shock))
+    p = np.full(6000, 1 / (1 + np.exp(1.0)))
+    half = {"by": {"half": np.where(np.arange(6000) % 2, "odd", "even")}} if display._by_columns else {}
+    options = {"n_bins": 1} if display is not FieldBiasDisplay else {}
+    alone, in_time, in_groups = (
+        display.from_predictions(y, p, **half, **options, **blocks) for blocks in ({}, {"time": day}, {"groups": day})
+    )
+
+    def width(drawn):
+        if isinstance(drawn, FieldBiasDisplay):
+            return drawn.fields[0].segments[0].upper - drawn.fields[0].segments[0].lower
+        curve = drawn.curves[0] if isinstance(drawn, ReliabilityDisplay) else drawn.curves[""][0]
+        return float(curve.upper[0] - curve.lower[0])
+
+    assert min(width(in_time), width(in_groups)) > 1.5 * width(alone)

@@ -54,14 +54,18 @@ class FieldBiasDisplay(PredictionsDisplay):
         confidence: float = 0.95,
         correction: str = "holm",
         sample_weight: Any = None,
+        time: Any = None,
+        groups: Any = None,
+        block: str | int = "day",
         ax: Any = None,
     ) -> Self:
         """Compute and draw the biases of one prediction or several.
 
         Parameters
         ----------
-        y_true, y_prob, sample_weight, ax : as in :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
-            Labels, predictions (by name, if there are several), weights, and where to draw.
+        y_true, y_prob, sample_weight, time, groups, block, ax : as in \
+            :meth:`mbct.plots.ReliabilityDisplay.from_predictions`
+            Labels, predictions (by name, if there are several), weights, which rows belong together, and where to draw.
         by : frame, mapping or array
             Columns of segments; of several, that of the first prediction's largest Field-ECE is drawn.
         max_values : int, default=20
@@ -72,8 +76,9 @@ class FieldBiasDisplay(PredictionsDisplay):
             Correction of the p-values for the number of segments.
         """
         options: Any = {"max_values": max_values, "confidence": confidence, "correction": correction}
+        options |= {"sample_weight": sample_weight, "time": time, "groups": groups, "block": block}
         named = by_name(y_prob)
-        found = [compute_field_bias(y_true, p, by, sample_weight=sample_weight, **options) for p in named.values()]
+        found = [compute_field_bias(y_true, p, by, **options) for p in named.values()]
         field = found[0][0].field
         same = [next(each for each in fields if each.field == field) for fields in found]
         return cls(same, names=tuple(map(str, named))).plot(ax)

@@ -43,6 +43,9 @@ class ReliabilityDisplay(PredictionsDisplay):
         n_bins: int | None = None,
         confidence: float = 0.95,
         sample_weight: Any = None,
+        time: Any = None,
+        groups: Any = None,
+        block: str | int = "day",
         ax: Any = None,
         histogram: bool = True,
     ) -> Self:
@@ -60,6 +63,11 @@ class ReliabilityDisplay(PredictionsDisplay):
             Level of the intervals.
         sample_weight : array, number or None, default=None
             Weights of the rows; None counts each row once.
+        time, groups : array or None, default=None
+            When each row happened, and the group that it belongs to, such as a patient: rows of one block or group vary
+            together, which widens the intervals.
+        block : {"day", "week", "hour"} or int, default="day"
+            Length of a block of ``time``, or a number of equal stretches.
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a new figure.
         histogram : bool, default=True
@@ -67,6 +75,7 @@ class ReliabilityDisplay(PredictionsDisplay):
         """
         named = by_name(y_prob)
         options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight}
+        options |= {"time": time, "groups": groups, "block": block}
         options["reach"] = max(float(as_probabilities(p).max()) for p in named.values())  # histograms share their bars
         curves = [compute_reliability(y_true, p, name=str(name), **options) for name, p in named.items()]
         return cls(curves).plot(ax, histogram=histogram)
@@ -149,14 +158,19 @@ class SegmentReliabilityDisplay(PredictionsDisplay):
         max_panels: int = 6,
         confidence: float = 0.95,
         sample_weight: Any = None,
+        time: Any = None,
+        groups: Any = None,
+        block: str | int = "day",
         axes: Any = None,
     ) -> Self:
         """Compute and draw a diagram for each segment.
 
         Parameters
         ----------
-        y_true, y_prob, sample_weight, confidence : as in :meth:`ReliabilityDisplay.from_predictions`
-            Labels, predictions (by name, if there are several), weights, and the level of the intervals.
+        y_true, y_prob, sample_weight, confidence, time, groups, block : as in \
+            :meth:`ReliabilityDisplay.from_predictions`
+            Labels, predictions (by name, if there are several), weights, the level of the intervals, and which rows
+            belong together.
         by : array
             Column whose values are the segments.
         n_bins, max_panels : int or None, default=None, and int, default=6
@@ -165,6 +179,7 @@ class SegmentReliabilityDisplay(PredictionsDisplay):
             At least as many as panels; None makes a new figure.
         """
         options: Any = {"n_bins": n_bins, "confidence": confidence, "sample_weight": sample_weight}
+        options |= {"time": time, "groups": groups, "block": block}
         panels = {
             str(name): compute_panels(y_true, p, by, max_panels=max_panels, **options)
             for name, p in by_name(y_prob).items()

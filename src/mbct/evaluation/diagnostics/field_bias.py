@@ -14,6 +14,7 @@ from mbct.evaluation.metrics.totals import compare_totals
 from mbct.stats.divisions import Bins
 from mbct.stats.partition_error import field_error, prediction_ratio
 from mbct.stats.testing import CORRECTIONS, holm
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
 
 SIGNIFICANT = 0.05
@@ -78,18 +79,24 @@ def compute_field_bias(
     max_values: int = 20,
     confidence: float = 0.95,
     correction: str = "holm",
+    time: Any = None,
+    groups: Any = None,
+    block: BlockSize = "day",
 ) -> tuple[FieldBias, ...]:
     """PCOC of every value of every column of ``by``, columns of the largest Field-ECE first.
 
     The ``max_values`` largest values of a column are segments of their own, the others share one. P-values suppose
-    right predictions and are corrected for the number of all segments.
+    right predictions and are corrected for the number of all segments. With arrays of ``time`` or ``groups``
+    both go by whole blocks: a ``block`` of time is a "day", "week", "hour" or one of a number of stretches.
 
     >>> found = compute_field_bias([0, 1, 1, 1], [0.5] * 4, {"site": ["a", "a", "b", "b"]})
     >>> [(s.segment, s.ratio) for s in found[0].segments]
     [('b', 0.5), ('a', 1.0)]
     """
     fields = read_segments(by)
-    rows = read_rows(y_true, y_prob, sample_weight, tuple(field.codes for field in fields))
+    rows = read_rows(
+        y_true, y_prob, sample_weight, tuple(field.codes for field in fields), BlockColumns(time, groups, block)
+    )
     return field_bias_of_rows(rows, fields, max_values, confidence, correction)
 
 

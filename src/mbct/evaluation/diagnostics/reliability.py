@@ -13,6 +13,7 @@ from mbct.evaluation.metrics.totals import compare_totals
 from mbct.stats.divisions import Bins, equal_width, uniform_mass
 from mbct.stats.scores import isotonic_rates
 from mbct.stats.testing import effective_share
+from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray
 
 
@@ -78,11 +79,15 @@ def compute_reliability(
     confidence: float = 0.95,
     sample_weight: Any = None,
     reach: float | None = None,
+    time: Any = None,
+    groups: Any = None,
+    block: BlockSize = "day",
 ) -> ReliabilityCurve:
     """Isotonic label rate over the prediction with a band (CORP), or that of ``n_bins`` bins with Wilson's intervals.
 
     CORP (Dimitriadis, Gneiting & Jordan 2021) leaves no bins to choose; its area to the diagonal is miscalibration.
-    ``reach`` is where the histogram ends; None takes the largest prediction.
+    ``reach`` is where the histogram ends; None takes the largest prediction. With arrays of ``time`` or ``groups`` the
+    intervals go by whole blocks: a ``block`` of time is a "day", "week", "hour" or one of a number of stretches.
 
     >>> curve = compute_reliability([0, 0, 1, 1], [0.1, 0.2, 0.7, 0.8], n_bins=2)
     >>> curve.mean_prediction.round(2).tolist(), curve.label_rate.tolist()
@@ -90,7 +95,8 @@ def compute_reliability(
     """
     if n_bins is not None:
         check_count("n_bins", n_bins)
-    return reliability_of_rows(read_rows(y_true, y_prob, sample_weight), name, n_bins, confidence, reach)
+    rows = read_rows(y_true, y_prob, sample_weight, together=BlockColumns(time, groups, block))
+    return reliability_of_rows(rows, name, n_bins, confidence, reach)
 
 
 def compute_panels(
@@ -102,13 +108,16 @@ def compute_panels(
     confidence: float = 0.95,
     sample_weight: Any = None,
     max_panels: int = 6,
+    time: Any = None,
+    groups: Any = None,
+    block: BlockSize = "day",
 ) -> tuple[ReliabilityCurve, ...]:
-    """A curve for each of the largest values of one column, largest first."""
+    """:func:`compute_reliability` of each of the largest values of one column, largest first."""
     if n_bins is not None:
         check_count("n_bins", n_bins)
     check_count("max_panels", max_panels)
     values = read_one_column(by, "by")
-    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,))
+    rows = read_rows(y_true, y_prob, sample_weight, (values.codes,), BlockColumns(time, groups, block))
     weight = np.bincount(rows.groups[0], rows.weight, len(values))
     largest = [code for code in np.argsort(-weight, kind="stable")[:max_panels] if weight[code] > 0]
     return tuple(
