@@ -1,5 +1,6 @@
 """Cross-fitted boosting: one ensemble a fold, each fitted on the other folds and evaluated on its own rows."""
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from mbct.training.evidence import LEAST_PROGRESS
 from mbct.training.folds import DEFAULT_FOLDS
 from mbct.training.grower import frozen_tree, grow_tree, settle_rows
 from mbct.training.nodes import TreeOptions
+from mbct.training.splitter import GradientArray
 from mbct.validation import FloatArray
 
 _MOST_FOLDS = 100
@@ -112,21 +114,18 @@ class FoldBoosting:
         self.train_rows = rows.train_rows(fold)
         self.held_out_rows = rows.held_out_rows(fold)
         self.log_odds = start.copy()
-        self.gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
         self.rng = np.random.default_rng([options.seed, fold, tree_options.max_leaves])
         self.trees: list[CalibrationTree] = []
 
     def grow(self) -> float:
         """Add a tree; returns the summed log loss of the held-out rows."""
-        rows = self.rows
+        rows, gradient = self.rows, _gradients_of_thread(len(self.rows.weight))
         n_used = int(np.ceil(self.options.feature_share * len(rows.usable)))
         features = np.sort(self.rng.permutation(rows.usable)[:n_used])
         seed = self.rng.integers(0, 2**63, dtype=np.uint64)
-        tree = grow_tree(
-            rows, self.train_rows, features, self.log_odds, rows.label, self.gradient, self.tree_options, seed
-        )
+        tree = grow_tree(rows, self.train_rows, features, self.log_odds, rows.label, gradient, self.tree_options, seed)
         step = rounded(tree.leaf_value * self.tree_options.rate)
-        sums = settle_rows(tree, step, self.gradient, rows.weight, rows.label, self.log_odds, rows.block_numbers)
+        sums = settle_rows(tree, step, gradient, rows.weight, rows.label, self.log_odds, rows.block_numbers)
         self.trees.append(frozen_tree(tree, step, sums))
         held_out = self.held_out_rows
         node = terminal_nodes_of_rows(rows.codes, held_out, tree.feature, tree.table_start, tree.table, rows.offset)
@@ -136,6 +135,17 @@ class FoldBoosting:
     def held_out_loss(self) -> float:
         """Summed log loss of the held-out rows."""
         return self.rows.loss(self.held_out_rows, self.log_odds)
+
+
+_of_thread = threading.local()
+
+
+def _gradients_of_thread(n_rows: int) -> GradientArray:
+    """An array that this thread uses for one tree after the other: fresh memory costs more time than a tree."""
+    if len(getattr(_of_thread, "gradient", ())) != n_rows:
+        _of_thread.gradient = np.zeros((n_rows, 4), dtype=np.float32)
+    held: GradientArray = _of_thread.gradient
+    return held
 
 
 class Fold(Protocol):
