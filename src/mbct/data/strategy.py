@@ -33,7 +33,6 @@ from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.progress import progress
 from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions
-from mbct.training.boosting import BoostingOptions
 from mbct.training.cells import Cells, group_rows, sums_of_equal_scores, with_blocks
 from mbct.training.folds import BlockColumns
 
@@ -128,8 +127,8 @@ def _keys(bins: FeatureBins, level: CellLevel) -> list[str]:
 
 
 Strategy = Literal["auto", "cells", "level-wise"]
-MOST_CELLS = BoostingOptions.most_cells
-"""Cells that are brought into memory, about 100 bytes each: no more than trees grow on."""
+MOST_CELLS = 10_000_000
+"""Cells that are brought into memory, about 100 bytes each."""
 _WORTH_JOINING = 0.5  # Join rows of equal codes only if that leaves at most this share of them
 _WORTH_ESTIMATING = 1_000_000  # Below so many rows an estimate of the cells costs more than it can save
 

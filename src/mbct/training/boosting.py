@@ -59,7 +59,7 @@ class BoostingOptions:
     tree_multiplier: float = 2.0
     small_data: float = 100_000
     large_data: float = 500_000
-    most_cells: int = 10_000_000
+    most_cells: int = 5_000_000
     distilled: bool = True
     seed: int = 0
 
