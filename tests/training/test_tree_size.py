@@ -1,12 +1,16 @@
-"""What each feature gains on held-out rows."""
+"""Which attempts are taken, and what each feature gains on held-out rows."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator, load_model
+from mbct.stats.logodds import sigmoid
+from mbct.training.binned_rows import BinnedRows
+from mbct.training.tree_size import Ensembles, _best_or_mean
 
 
 @pytest.fixture(scope="module", params=[None, "day"])
@@ -46,3 +50,28 @@ def _without(document, name):
     if isinstance(document, dict):
         return {key: _without(value, name) for key, value in document.items() if key != name}
     return document
+
+
+def attempt(held_out, rows):
+    """What was grown, by its held-out log-odds."""
+    held_out = np.asarray(held_out, dtype=float)
+    loss = rows.loss(rows.evaluated_rows, held_out) / rows.evaluated_weight
+    return SimpleNamespace(held_out=held_out, loss=loss, n_trees=10)
+
+
+def test_the_mean_of_two_attempts_is_taken_where_its_held_out_loss_is_lower():
+    n, rng = 1_000, np.random.default_rng(2)
+    codes, truth, error = np.zeros((n, 1), dtype=np.uint8), rng.normal(size=n), rng.normal(0.0, 0.5, n)
+    fold, offset, features = (np.arange(n) % 5).astype(np.uint8), np.array([0, 3]), (np.array([True]), np.array([0]))
+    rows = BinnedRows(codes, np.zeros(n), np.ones(n), sigmoid(truth), fold, offset, *features)
+    near, opposite, alike = (attempt(truth + e, rows) for e in (error, -1.1 * error, 1.1 * error))
+    assert _best_or_mean([near, opposite], rows) == (near, opposite)
+    assert _best_or_mean([alike, near], rows) == (near,)
+    assert _best_or_mean([alike, opposite, near], rows) == (near, opposite)
+    opposite.n_trees = 0
+    assert _best_or_mean([alike, opposite, near], rows) == (near,)
+
+
+def test_held_out_log_odds_of_two_attempts_are_their_mean():
+    first, second = SimpleNamespace(held_out=np.array([1.0, 2.0])), SimpleNamespace(held_out=np.array([3.0, 0.0]))
+    assert Ensembles((first, second), [], None, 0.0).held_out.tolist() == [2.0, 1.0]

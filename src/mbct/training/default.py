@@ -122,7 +122,7 @@ def fit_cross_fitted(
     if rows.blocks is not None:
         return _fit_blocks(rows, cells, options, block_options, n_threads, on_round)
     found = best_ensembles(rows, options, n_threads, on_round)
-    gain = held_out_gain(rows, rows.log_odds, found.best.held_out)
+    gain = held_out_gain(rows, rows.log_odds, found.held_out)
     if gain.shrinkage == 0.0:
         # A logit recalibration may be significant where trees are not: it has two parameters only.
         steps = significant_recalibration(rows)
@@ -152,8 +152,9 @@ def _fit_blocks(
         rows = replace(rows, usable=np.setdiff1d(rows.usable, excluded))
     found = best_ensembles(rows, options, n_threads, on_round)
     before = rows.log_odds if found.start is None else found.start.held_out(rows)
-    shrinkage = _tree_shrinkage(rows, before, found.best.held_out)
-    after = before + shrinkage * (found.best.held_out - before)
+    held_out = found.held_out
+    shrinkage = _tree_shrinkage(rows, before, held_out)
+    after = before + shrinkage * (held_out - before)
     grown: Trees = ()
     if shrinkage > 0.0:
         shift, moved = shift_beside(rows, after)
@@ -183,7 +184,7 @@ def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) 
 
 
 def _trace(found: Ensembles) -> FitTrace:
-    rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
+    rounds = tuple(RoundRecord(i, found.base, each.loss, each in found.chosen) for i, each in enumerate(found.tried))
     return FitTrace("log loss, held out", (), rounds)
 
 
@@ -201,10 +202,13 @@ def _mean_of_folds(
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels. ``shift`` is added to all log-odds.
     """
-    n_folds = len(found.best.folds)
-    best, factor = found.best, shrinkage / n_folds
-    n_trees = options.trees_of_mean(best.n_trees, best.n_rounds)
-    folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
+    n_folds = rows.n_folds
+    factor = shrinkage / (n_folds * len(found.chosen))
+    folds: list[Trees] = [()] * n_folds
+    for each in found.chosen:
+        n_trees = options.trees_of_mean(each.n_trees, each.n_rounds)
+        for k, fold in enumerate(each.folds):
+            folds[k] += tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees])
     grown = tuple(tree for trees in folds for tree in trees)
     offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
     codes = rows.codes[:_RECENTRE_ON]

@@ -13,7 +13,7 @@ from mbct.training.folds import BlockOptions
 from mbct.training.tree_size import best_ensembles
 
 QUICK = BoostingOptions(
-    max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), small_data=0, most_cells=500_000
+    max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), large_data=0, most_cells=500_000
 )
 """Growth by a feature or two needs no more."""
 _FEW_CELLS = 20_000  # Above, smaller trees than the first are not tried: they took half the time for the same order
@@ -49,12 +49,12 @@ def feature_gains(
     )
     identifying = identifying_time(replace(rows, usable=np.arange(len(ordered))))
     left_out = () if block_options is not None and block_options.keep_all else identifying
-    alone = best_ensembles(rows, options, n_threads).best.held_out
+    alone = best_ensembles(rows, options, n_threads).held_out
     found = {0: held_out_gain(rows, rows.log_odds, alone)}
     on_feature(1)
     for j in range(1, len(ordered)):
         if j not in left_out:
             beside = replace(rows, usable=np.array([0, j]))
-            found[j] = held_out_gain(rows, alone, best_ensembles(beside, options, n_threads).best.held_out)
+            found[j] = held_out_gain(rows, alone, best_ensembles(beside, options, n_threads).held_out)
         on_feature(1)
     return FeatureGains(found, identifying)

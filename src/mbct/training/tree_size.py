@@ -1,6 +1,9 @@
-"""The size of trees: ensembles of several sizes grow as far as they may win, and the lowest held-out loss decides."""
+"""The size of trees: ensembles of several sizes grow as far as they may win, and the lowest held-out loss decides.
 
-from collections.abc import Callable
+Ensembles that rank features differently make different errors, so the mean of two is nearly always better than either.
+"""
+
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -12,6 +15,7 @@ from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, FoldBoosting, FoldType, OnRound, fold_pool
 from mbct.training.evidence import OFFSETS_AHEAD, add_gains, held_out_gain
 from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
+from mbct.validation import FloatArray
 
 _ROWS_OF_GAINS = 50_000  # Held-out rows of a fold from which the gain of each feature is known
 
@@ -56,18 +60,24 @@ def best_size(
 class Ensembles:
     """The folds' ensembles with the lowest held-out loss, all that were tried, and the offsets they start from.
 
-    Offsets are a logit recalibration, or that and per-value offsets, or none; ``base`` is the loss before them.
+    ``chosen``: one attempt, or two whose mean is better. Offsets are a logit recalibration, or that and per-value
+    offsets, or none; ``base`` is the loss before them.
     """
 
-    best: CrossFittedBoosting[FoldBoosting]
+    chosen: tuple[CrossFittedBoosting[FoldBoosting], ...]
     tried: list[CrossFittedBoosting[FoldBoosting]]
     start: Offsets | None
     base: float
 
+    @property
+    def held_out(self) -> FloatArray:
+        """Log-odds of each row by the ensembles of the fold that holds it out."""
+        return _mean_held_out(self.chosen)
+
     def gain_by_feature(self, rows: BinnedRows, *, with_trees: bool = True) -> tuple[float, ...]:
         """Fall of the mean held-out loss that each feature's offsets and splits bring, from some rows of each fold."""
         gained, weight = np.zeros(len(rows.ordered)), 0.0
-        for fold, boosting in enumerate(self.best.folds):
+        for fold in range(rows.n_folds):
             own, log_odds = rows.held_out_rows(fold)[:_ROWS_OF_GAINS], rows.log_odds.copy()
             weight += float(rows.weight[own].sum())
             if self.start is not None:
@@ -76,9 +86,10 @@ class Ensembles:
                     before = rows.loss(own, log_odds)
                     log_odds += self.start.steps[fold][rows.offset[j] : rows.offset[j + 1]][rows.codes[:, j]]
                     gained[j] += before - rows.loss(own, log_odds)
-            for tree in boosting.trees[: self.best.n_trees] if with_trees else ():
-                nodes = tree.feature, tree.table_start, tree.table, tree.leaf_value
-                add_gains(own, rows.codes, *nodes, rows.weight, rows.label, log_odds, gained)
+            for each in self.chosen if with_trees else ():
+                for tree in each.folds[fold].trees[: each.n_trees]:
+                    nodes = tree.feature, tree.table_start, tree.table, tree.leaf_value / len(self.chosen)
+                    add_gains(own, rows.codes, *nodes, rows.weight, rows.label, log_odds, gained)
         return tuple(rounded(gained / weight).tolist())
 
 
@@ -114,13 +125,28 @@ def best_ensembles(
                 passed_over, start = [first], offsets
                 first = of_size(options.leaves[0], start)
         best, tried = best_size(first, lambda leaves: of_size(leaves, start), options, weight, pool, on_round)
-        if best.n_trees and weight <= options.small_data:
-            other = of_size(best.folds[0].tree_options.max_leaves, start, cross_fitted=False)
-            other.run(pool, on_round, beaten=_out_of_reach(best))
-            tried.append(other)
-            best = min(best, other, key=lambda found: found.loss)
+        if best.n_trees and weight <= options.large_data:
+            tried.append(of_size(best.folds[0].tree_options.max_leaves, start, cross_fitted=False))
+            tried[-1].run(pool, on_round)
     base = rows.loss(rows.evaluated_rows, rows.log_odds) / rows.evaluated_weight
-    return Ensembles(best, passed_over + tried, start, base)
+    return Ensembles(_best_or_mean(tried, rows), passed_over + tried, start, base)
+
+
+def _best_or_mean(
+    tried: Sequence[CrossFittedBoosting[FoldBoosting]], rows: BinnedRows
+) -> tuple[CrossFittedBoosting[FoldBoosting], ...]:
+    """The attempt with the lowest held-out loss, or it and the one whose mean with it is lower still."""
+    best = min(tried, key=lambda found: found.loss)
+    means = [(best, other) for other in tried if other is not best and other.n_trees]
+
+    def loss(chosen: tuple[CrossFittedBoosting[FoldBoosting], ...]) -> float:
+        return rows.loss(rows.evaluated_rows, _mean_held_out(chosen))
+
+    return min([(best,), *means], key=loss)
+
+
+def _mean_held_out(chosen: Sequence[CrossFittedBoosting[FoldBoosting]]) -> FloatArray:
+    return np.asarray(np.mean([each.held_out for each in chosen], axis=0))
 
 
 def _out_of_reach(best: CrossFittedBoosting[FoldType]) -> Callable[[CrossFittedBoosting[FoldType]], bool]:
