@@ -207,8 +207,8 @@ def _mean_of_folds(
     folds: list[Trees] = [()] * n_folds
     for each in found.chosen:
         n_trees = options.trees_of_mean(each.n_trees, each.n_rounds)
-        for k, fold in enumerate(each.folds):
-            folds[k] += tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees])
+        for fold, own in enumerate(each.folds):
+            folds[fold] += tuple(tree.rescaled(factor) for tree in own.trees[:n_trees])
     grown = tuple(tree for trees in folds for tree in trees)
     offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
     codes = rows.codes[:_RECENTRE_ON]
