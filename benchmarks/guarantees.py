@@ -29,7 +29,7 @@ from mbct.model.provenance import RowFingerprint
 from mbct.progress import track
 from mbct.simulation import simulate
 from mbct.stats.confidence import rate_ends
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.stats.theorem import label_rate_bound
 from quality_data import splits
 

@@ -7,7 +7,7 @@ import pytest
 
 from mbct.data import aggregate, fit_bins
 from mbct.errors import DataError, ParameterError
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
 from mbct.stats.sums import Sums
 from mbct.store import CellStore
 from mbct.store.maturity import _completed, complete_shares, matured, store_maturity

@@ -160,6 +160,11 @@ def is_number(column: Any) -> bool:
     return bool(column.dtype.kind in "iuf")
 
 
+def is_boolean(column: Any) -> bool:
+    """Whether a column holds booleans."""
+    return bool(column.dtype == nw.Boolean if isinstance(column, nw.Series) else column.dtype.kind == "b")
+
+
 def refuse_no_category(column: str, dtype: DType) -> None:
     """Raise where values of this type cannot be told apart by a model."""
     if isinstance(dtype, _NO_CATEGORY):

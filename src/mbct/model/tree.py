@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
-from mbct.stats.logodds import EPSILON, probability_of
+from mbct.stats.probabilities import EPSILON, probability_of
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int32]

@@ -34,7 +34,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
 from mbct.validation import FloatArray
 
 

@@ -11,8 +11,7 @@ from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble, Link
 from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fingerprint_of_sums
 from mbct.model.tree import NODE_SUMS, CalibrationTree, rounded
-from mbct.stats.logodds import log_loss_of_logodds
-from mbct.stats.scores import reorder_rate
+from mbct.stats.probabilities import log_loss_of_logodds, reorder_rate
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.binning import BinningOptions
 from mbct.training.boosting import BoostingOptions

@@ -37,7 +37,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
-from mbct.stats.scores import auc_of_atoms
+from mbct.stats.probabilities import auc_of_atoms
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 

@@ -14,7 +14,7 @@ from mbct.data.columns import factorize, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.metrics.calibration_curve import curve_distances
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
-from mbct.stats.scores import (
+from mbct.stats.probabilities import (
     Decomposition,
     brier_decomposition,
     brier_of_atoms,

@@ -15,7 +15,7 @@ from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, wor
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeBranch, decision_of, decisions, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 Form = Literal["expression", "select", "view", "tables", "auto"]
 FORMS: tuple[Form, ...] = ("expression", "select", "view", "tables", "auto")
