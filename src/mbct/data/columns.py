@@ -90,6 +90,15 @@ def column_name(index_or_name: int | str) -> str:
     return index_or_name if isinstance(index_or_name, str) else f"x{index_or_name}"
 
 
+def in_memory(data: Any) -> bool:
+    """Whether ``data`` is an array, a mapping or a frame whose rows are at hand, so that no engine need be asked."""
+    try:
+        opened = nw.from_native(data, pass_through=True, eager_only=True)
+    except NarwhalsError:  # A frame that repeats a name, say: reading it tells what is wrong.
+        return True
+    return isinstance(opened, nw.DataFrame | np.ndarray | Mapping)
+
+
 def read_columns(frame: Any) -> Columns:
     """Open ``frame``; raise one clear error where it is no frame, is empty or repeats a name."""
     if isinstance(frame, np.ndarray):

@@ -16,9 +16,8 @@ from mbct.errors import ModelFileError
 from mbct.lazy import optional
 from mbct.model.bins import FeatureBins
 from mbct.model.file_check import read_bins
-from mbct.stats.sums import Sums
 from mbct.store.manifest import Batch
-from mbct.training.cells import Cells
+from mbct.training.cells import Cells, Sums
 from mbct.validation import FloatArray
 
 _KEY = b"mbct"

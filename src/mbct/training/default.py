@@ -12,8 +12,7 @@ import numpy as np
 
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import sum_trees
-from mbct.model.provenance import FitTrace, RoundRecord
-from mbct.model.tree import CalibrationTree, n_rules
+from mbct.model.tree import CalibrationTree, FitTrace, RoundRecord, n_rules
 from mbct.stats.probabilities import sigmoid
 from mbct.training.binned_rows import BinnedRows, make_distillation_set, split_cells
 from mbct.training.block_recalibration import shift_beside

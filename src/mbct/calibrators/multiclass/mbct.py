@@ -26,8 +26,7 @@ from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
 from mbct.progress import TYPICAL_ROUNDS, progress
 from mbct.stats.probabilities import log_scores, logit, scaled_to_one, softmax
-from mbct.stats.sums import Duplicates
-from mbct.training.binned_rows import BinnedRows
+from mbct.training.binned_rows import BinnedRows, Duplicates
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.boosting import BoostingOptions
 from mbct.training.evidence import identifying_time

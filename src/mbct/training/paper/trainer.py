@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mbct.errors import DataError, ParameterError
-from mbct.model.provenance import FitTrace, RoundRecord, SplitRecord
-from mbct.model.tree import CalibrationTree
+from mbct.model.tree import CalibrationTree, FitTrace, RoundRecord, SplitRecord
 from mbct.stats.multi_view import mvce_of_sums
 from mbct.stats.theorem import min_bin_size
 from mbct.training.cells import Cells
