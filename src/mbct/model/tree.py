@@ -164,8 +164,8 @@ def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np
     return terminal_node
 
 
-def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
-    """Values to ``digits`` significant digits, so that summation order cannot reach a model's bytes.
+def rounded(values: FloatArray) -> FloatArray:
+    """Values to nine significant digits, so that summation order cannot reach a model's bytes.
 
     Sums of predictions with few decimals often end exactly between two such values; all that differ from there by less
     than 1e-11 go away from zero.
@@ -175,7 +175,7 @@ def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
     """
     listed = (np.atleast_1d(values) * _OFF_THE_TIE).tolist()
     # One text of all numbers takes half the time of one text each.
-    return np.array((f" %.{digits}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
+    return np.array((f" %.{_DIGITS}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
 
 
 def runs(codes: Sequence[int]) -> list[list[int]]:
