@@ -283,7 +283,7 @@ def _intervals(
         weight = ordered.drawn(times).weight
         found = np.full((len(chosen), len(parts)), np.nan)
         for k, (part, index) in enumerate(parts):
-            drawn = part.with_weight(weight[index])
+            drawn = replace(part, weight=weight[index])
             if drawn.weight.any():
                 found[:, k] = [METRICS[name](drawn) for name in chosen]
         return found
