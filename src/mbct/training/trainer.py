@@ -128,7 +128,6 @@ _ENOUGH = 10.0  # Hashes of the sketch that must be expected among rows of the f
 _BEYOND_CHANCE, _AT_LEAST = 4.0, 3.0
 """Standard errors above what rows that equal each other by chance explain, and a number above it."""
 _MOSTLY_TWINS = 0.5  # Share of rows with a twin from which on equal rows say nothing
-
 _SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
 
 HashArray = npt.NDArray[np.uint64]
@@ -136,7 +135,12 @@ HashArray = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class RowFingerprint:
-    """Sums of the rows of a fit before the first tree, the number of rows that are unique, and hashes of some."""
+    """Sums of the rows of a fit before the first tree, the number of rows that are unique, and hashes of some.
+
+    It is enough to see the rows again, too little to rebuild them. The ``sketch`` holds the smallest hashes of the rows
+    that no other row equals: hashes are as good as random, so the share of it that other rows contain is the share of
+    the fit's rows among them.
+    """
 
     count: float = 0.0
     label: float = 0.0
