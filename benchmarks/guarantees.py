@@ -25,12 +25,12 @@ from mbct import MBCTCalibrator, certify
 from mbct.calibrators.certification import HeldOutRows, bounds, certify_rows
 from mbct.data.columns import encode, read_columns
 from mbct.errors import MBCTWarning
-from mbct.model.provenance import RowFingerprint
 from mbct.progress import track
 from mbct.simulation import simulate
 from mbct.stats.confidence import rate_ends
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.stats.theorem import label_rate_bound
+from mbct.training.trainer import RowFingerprint
 from quality_data import splits
 
 OUT = Path("docs/benchmarks")

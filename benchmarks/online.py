@@ -17,7 +17,7 @@ import pandas as pd
 
 from made_with import write_page
 from mbct import MBCTCalibrator, OnlineCalibrator
-from mbct.stats.logodds import log_loss_of_logodds, logit
+from mbct.stats.probabilities import log_loss_of_logodds, logit
 from quality_data import BASE, UNUSED, _scored
 
 PAGES = Path(__file__).parent.parent / "docs" / "benchmarks"

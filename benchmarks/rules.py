@@ -21,10 +21,10 @@ from made_with import write_page
 from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.tree import CalibrationTree
 from mbct.progress import progress
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
+from mbct.training.binned_rows import make_distillation_set
 from mbct.training.cells import Cells
 from mbct.training.distillation import COMPACT, DISTILLED_GROWTH, RULES, Stage, distill
-from mbct.training.distillation_set import make_distillation_set
 from mbct.training.offsets import grouped
 from quality_data import splits
 from quality_peers import GrownModel, grow, row_losses, sigmoid

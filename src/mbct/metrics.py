@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mbct.evaluation.metrics.known_truth import epce as epce
     from mbct.evaluation.metrics.known_truth import is_well_calibrated as is_well_calibrated
     from mbct.evaluation.metrics.known_truth import sud as sud
+    from mbct.evaluation.metrics.known_truth import tce as tce
     from mbct.evaluation.metrics.many_classes import evaluate_classes as evaluate_classes
     from mbct.evaluation.metrics.multi_view import mvce as mvce
     from mbct.evaluation.metrics.multicalibration import multicalibration_error as multicalibration_error
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from mbct.evaluation.metrics.scores import normalised_entropy as normalised_entropy
     from mbct.evaluation.metrics.unbinned import ecce as ecce
     from mbct.evaluation.metrics.unbinned import smooth_ece as smooth_ece
-    from mbct.evaluation.metrics.unbinned import tce as tce
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -61,10 +61,10 @@ __getattr__, __dir__, __all__ = lazy_names(
     ("mbct.evaluation.metrics.curve", "ici net_benefit variational_error"),
     ("mbct.evaluation.metrics.evaluation", "evaluate"),
     ("mbct.evaluation.metrics.fields", "cal_n field_ece field_rce multi_field pcoc"),
-    ("mbct.evaluation.metrics.known_truth", "bfgepce epce is_well_calibrated sud"),
+    ("mbct.evaluation.metrics.known_truth", "bfgepce epce is_well_calibrated sud tce"),
     ("mbct.evaluation.metrics.many_classes", "evaluate_classes"),
     ("mbct.evaluation.metrics.multi_view", "mvce"),
     ("mbct.evaluation.metrics.multicalibration", "multicalibration_error"),
     ("mbct.evaluation.metrics.scores", "auc brier grouped_auc log_loss normalised_entropy"),
-    ("mbct.evaluation.metrics.unbinned", "ecce smooth_ece tce"),
+    ("mbct.evaluation.metrics.unbinned", "ecce smooth_ece"),
 )

@@ -11,8 +11,8 @@ from mbct.calibrators.inputs import training_data
 from mbct.data.columns import encode, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.model.certificate import Certificate
-from mbct.model.provenance import RowFingerprint
 from mbct.training.folds import BlockColumns
+from mbct.training.trainer import RowFingerprint
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 from mbct import MBCTCalibrator
 from mbct.calibrators import estimate_prevalence, shift_prevalence
 from mbct.errors import ParameterError
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 
 
 def population(rng, rate, n):

@@ -17,7 +17,7 @@ from mbct.calibrators import (
     QuadraticCalibrator,
     TemperatureCalibrator,
 )
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from peers import ExactLogisticRegression, biased_scores
 
 peer = pytest.importorskip("probmetrics.calibrators", reason="probmetrics is missing: pip install 'mbct[bench]'")

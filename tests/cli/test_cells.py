@@ -12,7 +12,7 @@ from pyarrow import parquet
 from mbct import MBCTCalibrator, load_model
 from mbct.calibrators.persistence import dumps
 from mbct.data import aggregate, fit_bins
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.store import CellStore, ModelRegistry
 from terminal import mbct, mbct_on_terminal
 

@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mbct.data.checks import find_dependence
 from mbct.data.columns import read_columns
-from mbct.data.dependence import find_dependence
 
 
 def patients(seed=0, spread=1.0, n=3_000):

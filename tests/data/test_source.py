@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from mbct.data import aggregate, fit_bins, open_source
+from mbct.data.columns import in_memory
 from mbct.data.source import LazySource, MemorySource, is_lazy
 from mbct.errors import DataError, ParameterError, StorageError
 
@@ -66,6 +67,8 @@ def test_kinds_of_sources() -> None:
     assert all(is_lazy(data) for data in lazy)
     eager = [FRAME, FRAME.to_pandas(), FRAME.to_arrow(), np.zeros((2, 2)), {"a": [1]}, [[1.0], [2.0]], pd.Series([1.0])]
     assert not any(is_lazy(data) for data in eager)
+    assert not any(in_memory(data) for data in lazy)
+    assert all(in_memory(data) for data in eager[:5])
     assert isinstance(open_source(FRAME.lazy()), LazySource)
     opened = open_source(FRAME.to_arrow())
     assert isinstance(opened, MemorySource)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from mbct.stats.testing import block_correlation
+from mbct.stats.probabilities import block_correlation
 
 
 def test_independent_rows_are_rarely_called_correlated():

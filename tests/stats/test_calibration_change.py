@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mbct.stats.calibration_change import LABEL, N_SUMS, TILTS, ChangeEvidence, _later, outcome_sums
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from mbct.stats.logodds import sigmoid
 from mbct.stats.online_platt import MEMORIES, OnlinePlatt
+from mbct.stats.probabilities import sigmoid
 
 NONE = np.full(400, -1)
 

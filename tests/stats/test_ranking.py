@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from mbct.stats.divisions import atoms_by_prediction
-from mbct.stats.scores import auc_by_group, auc_of_atoms, reorder_rate
+from mbct.stats.probabilities import auc_by_group, auc_of_atoms, reorder_rate
 
 
 def _sample(seed, ties):

@@ -3,7 +3,7 @@ import pytest
 
 from builders import random_model
 from mbct.errors import DataError
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.store.refresh import compare_on_cells, log_odds_of_cells, metrics_of_cells
 from mbct.training.cells import build_cells
 

@@ -7,11 +7,11 @@ import pytest
 
 from mbct.data import aggregate, fit_bins
 from mbct.errors import DataError, ParameterError
-from mbct.stats.logodds import logit
-from mbct.stats.sums import Sums
+from mbct.stats.probabilities import logit
 from mbct.store import CellStore
 from mbct.store.maturity import _completed, complete_shares, matured, store_maturity
 from mbct.store.refresh import refresh
+from mbct.training.cells import Sums
 
 FIRST = datetime.date(2024, 5, 1)
 DAYS, ROWS, MEAN_DELAY = 28, 40_000, 3.0

@@ -14,7 +14,7 @@ from builders import random_model, random_rows, table_model
 from mbct.errors import ModelFileError, ParameterError, StorageError
 from mbct.model.file import dump_document
 from mbct.serving.batch import BatchScorer
-from mbct.store.model_registry import ModelRegistry, publish, rollback, version_of
+from mbct.store.model_registry import ModelRegistry, publish, version_of
 from mbct.store.redis_backend import RedisBackend
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "redis_rules_client.py"
@@ -54,17 +54,18 @@ def test_the_same_content_is_the_same_version(registry):
 
 
 def test_rollback_goes_back_step_by_step_and_to_any_version(redis_server, tmp_path):
+    registry = ModelRegistry(redis_server.url, "ctr")
     path = tmp_path / "model.json"
     versions = []
     for seed in range(4):
         path.write_bytes(content(seed))
         versions.append(publish(path, redis_server.url, name="ctr"))
-    assert rollback(redis_server.url, name="ctr") == versions[2]
-    assert rollback(redis_server.url, name="ctr") == versions[1]
-    assert rollback(redis_server.url, name="ctr", to=versions[3]) == versions[3]
-    assert rollback(redis_server.url, name="ctr") == versions[1]
+    assert registry.rollback() == versions[2]
+    assert registry.rollback() == versions[1]
+    assert registry.rollback(versions[3]) == versions[3]
+    assert registry.rollback() == versions[1]
     with pytest.raises(StorageError, match=r"no version 'feed'; it has \["):
-        rollback(redis_server.url, name="ctr", to="feed")
+        registry.rollback("feed")
 
 
 def test_old_versions_are_deleted_with_their_rules_but_never_the_last_two(registry, redis_server):

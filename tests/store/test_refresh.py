@@ -14,7 +14,7 @@ from mbct.calibrators.persistence import loads
 from mbct.data import aggregate, fit_bins
 from mbct.errors import DataError, ModelFileError, ParameterError, StorageError
 from mbct.model.bins import FeatureBins
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.stats.testing import PairedGain
 from mbct.store import ModelRegistry
 from mbct.store.model_registry import FileBackend

@@ -10,11 +10,11 @@ from mbct.calibrators.inputs import binned_cells, training_data
 from mbct.data.columns import encode, read_columns
 from mbct.model.ensemble import large_table, sum_trees
 from mbct.model.tree import n_rules
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
+from mbct.training.binned_rows import make_distillation_set
 from mbct.training.cells import build_cells
 from mbct.training.default import _forms, _within
 from mbct.training.distillation import COMPACT, HELD_OUT, LAST_RESORT, RULES, TABLES, Stage, _out_of_reach, distill
-from mbct.training.distillation_set import make_distillation_set
 from mbct.training.trainer import LEAST_RULES, PRESETS, Constraints
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from mbct.training.evidence import (
     FEW_BLOCKS,
     SELECTION,

@@ -4,7 +4,7 @@ import pytest
 from builders import biased_clicks
 from mbct import MBCTCalibrator
 from mbct.data.columns import encode, read_columns
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from mbct.training.cells import build_cells
 from mbct.training.grower import move, newton_sums, with_sums
 

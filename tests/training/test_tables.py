@@ -7,7 +7,7 @@ import pytest
 
 from mbct.model.bins import code_offsets
 from mbct.model.tables import table_of
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.distillation import RULES, TABLE_GROWTH, Stage, distill
 from mbct.training.grower import frozen_tree, grow_tree

@@ -14,7 +14,7 @@ from mbct.calibrators.inputs import TrainingData, scores, take_labels, take_weig
 from mbct.data.columns import Columns, read_columns
 from mbct.errors import DataError
 from mbct.notebook import html_facts
-from mbct.stats.scores import log_losses
+from mbct.stats.probabilities import log_losses
 from mbct.validation import ClassLabels, FloatArray, same_length
 
 

@@ -25,11 +25,11 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.certificate import PARTITION, RULES, Certificate, CertifiedBin, Method, model_hash
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.intervals import RowIntervals
-from mbct.model.provenance import RowFingerprint, data_hash, row_hashes
 from mbct.model.tree import CalibrationTree, rounded
 from mbct.stats.confidence import betting, by_blocks, rate_ends
 from mbct.stats.theorem import label_rate_bound
 from mbct.training.folds import homes_of_groups, time_or_group
+from mbct.training.trainer import RowFingerprint, data_hash, row_hashes
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int64]

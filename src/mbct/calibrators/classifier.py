@@ -20,7 +20,7 @@ from mbct.calibrators.registry import make
 from mbct.data.blocks import number_blocks
 from mbct.data.columns import read_columns
 from mbct.errors import DataError, ParameterError
-from mbct.stats.logodds import scaled_to_one, sigmoid, softmax
+from mbct.stats.probabilities import scaled_to_one, sigmoid, softmax
 from mbct.validation import FloatArray, as_weights, same_length
 
 BASE_SCORE = "base_score"

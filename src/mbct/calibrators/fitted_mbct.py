@@ -29,8 +29,9 @@ from mbct.model.file_check import (
     read_trace,
     text,
 )
-from mbct.model.provenance import FitTrace, RowFingerprint
 from mbct.model.rules import Rule
+from mbct.model.tree import FitTrace
+from mbct.training.trainer import RowFingerprint
 from mbct.validation import FloatArray, thread_count
 
 _FEWEST_SCORED = 20  # Rows to score below which unseen values are no sign of another spelling
@@ -181,7 +182,7 @@ class FittedMBCT(Calibrator):
         self.trace_ = read_trace(state["trace"])
         self.fidelity_ = number(state["fidelity"], "fidelity", -1e9, 1e9)
         self.form_ = text(state.get("form", ""), "form")
-        self.fingerprint_ = read_fingerprint(state.get("fingerprint"), state.get("bounds"))
+        self.fingerprint_ = RowFingerprint(**read_fingerprint(state.get("fingerprint"), state.get("bounds")))
         self.certificate_ = read_certificate(state)
         self.held_out_gain_ = _gain(state.get("held_out_gain"))
         self.held_out_gain_error_ = _gain(state.get("held_out_gain_error"))

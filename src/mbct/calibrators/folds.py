@@ -15,7 +15,7 @@ from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.model.encoding import category_key
 from mbct.stats.random_stream import mix
-from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
+from mbct.training.binned_rows import Duplicates, find_duplicates, rate_by_score
 from mbct.training.folds import BlockKind, BlockNumbers, folds_of_blocks, time_or_group
 from mbct.validation import FloatArray, at_least
 

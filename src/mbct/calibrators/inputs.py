@@ -13,12 +13,11 @@ import numpy.typing as npt
 from sklearn.exceptions import DataConversionWarning
 
 from mbct.data.blocks import number_blocks
-from mbct.data.checks import find_dates, find_earlier_runs, find_identifiers, find_leaks
+from mbct.data.checks import find_dates, find_dependence, find_earlier_runs, find_identifiers, find_leaks
 from mbct.data.columns import Categorical, Columns, encode, fit_bins, read_columns
-from mbct.data.dependence import find_dependence
 from mbct.errors import DataError, MBCTWarning, ParameterError
 from mbct.model.bins import FeatureBins
-from mbct.stats.scores import auc_of_rows
+from mbct.stats.probabilities import auc_of_rows
 from mbct.training.cells import Cells, Level, build_cells
 from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.validation import (

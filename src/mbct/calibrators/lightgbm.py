@@ -16,7 +16,7 @@ from mbct.model.bins import CategoryBins
 from mbct.model.boosted_trees import read_boosted, trees_of_text
 from mbct.model.encoding import category_key
 from mbct.model.file_check import MOST_FEATURES, read_bins, read_list, read_object, text
-from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.stats.probabilities import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
 

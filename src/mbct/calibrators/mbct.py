@@ -18,7 +18,7 @@ from mbct.calibrators.inputs import (
     training_data,
     warn,
 )
-from mbct.data.columns import Categorical
+from mbct.data.columns import Categorical, in_memory
 from mbct.data.source import is_lazy
 from mbct.data.strategy import Strategy
 from mbct.errors import ParameterError
@@ -224,7 +224,7 @@ class MBCTCalibrator(FittedMBCT):
         """
         blocks = self._blocks(time, groups)
         refuse_other_roles(self.features, y=y, sample_weight=sample_weight, time=blocks.time, groups=blocks.groups)
-        if is_lazy(X):
+        if not in_memory(X) and is_lazy(X):
             return self._take(fit_source(self, X, y, sample_weight, blocks, y_prob=y_prob, trials=trials))
         given = training_data(
             X, y, sample_weight, y_prob, self.score_column, positive=self.positive, blocks=blocks, trials=trials

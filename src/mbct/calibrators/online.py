@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import ParameterError
-from mbct.stats.logodds import logit, sigmoid
 from mbct.stats.online_platt import LogOddsShift, OnlinePlatt
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.validation import FloatArray, as_binary_labels, as_column, as_probabilities, same_length
 
 

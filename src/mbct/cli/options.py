@@ -184,9 +184,8 @@ def _note_suspicions(data: Data, roles: Roles, block: "BlockSize") -> None:
     import numpy as np
 
     from mbct.data.blocks import blocks_of_time
-    from mbct.data.checks import MOST_ROWS, find_leaks
+    from mbct.data.checks import MOST_ROWS, find_dependence, find_leaks
     from mbct.data.columns import read_columns
-    from mbct.data.dependence import find_dependence
     from mbct.training.folds import BlockColumns
 
     columns = read_columns(data.sample(MOST_ROWS, roles.columns))

@@ -135,20 +135,14 @@ def _datetime(value: Any) -> np.datetime64:
     """A date or timestamp of any spelling; what is missing is NaT."""
     if value is None or value != value or value == "":
         return np.datetime64("NaT", "us")
-    if isinstance(value, str):
-        read = parse_time(value)
-        if read is None:
-            raise DataError(
-                f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
-            )
-        value = read
-    if not isinstance(value, datetime.date | np.datetime64):
+    read: Any = parse_time(value) if isinstance(value, str) else value
+    if not isinstance(read, datetime.date | np.datetime64):
         raise DataError(
             f"the time {value!r} is no date: pass dates, timestamps, text such as 2024-01-31 or whole numbers"
         )
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return np.datetime64(value, "us")
+    if isinstance(read, datetime.datetime) and read.tzinfo is not None:
+        read = read.astimezone(datetime.UTC).replace(tzinfo=None)
+    return np.datetime64(read, "us")
 
 
 _YEAR_FIRST = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?:[T ]\s*(\d{1,2})(:.*)?)?")

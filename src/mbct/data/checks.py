@@ -1,4 +1,4 @@
-"""Columns that are no features: identifiers, dates, and columns that give the label away.
+"""What to know of columns before a fit: identifiers, dates and leaks are no features; rows may belong together.
 
 Pure functions of columns, for whatever fits, ranks, compares or reports. Each result names a column and says why.
 """
@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from mbct.data.blocks import parse_time
-from mbct.data.columns import Columns, as_floats, factorize, is_number
-from mbct.stats.scores import auc_of_rows
+from mbct.data.columns import Columns, as_floats, factorize, is_boolean, is_number
+from mbct.stats.probabilities import BlockCorrelation, auc_of_rows, block_correlation
 from mbct.validation import FloatArray
 
 _EARLIER_RUN = frozenset({"calibrated", "calibrated_lower", "calibrated_upper"})
@@ -31,8 +30,7 @@ _DATES_READ = 1_000  # Rows, then distinct texts, that are tried as dates
 _LEAK_AUC = 0.95
 _LEAP_AUC, _LEAP = 0.9, 0.25
 """An AUC above 0.9 is a leap where 1 − AUC is less than a quarter of the base's: more than a column usually adds."""
-_PURE_SHARE = 0.5
-"""Share of the positives in groups of rate 1, and of the negatives in groups of rate 0, that betrays a leak."""
+_PURE_SHARE = 0.5  # Share of the positives in groups of rate 1, and of negatives in groups of rate 0: a leak
 _PURE_ACCURACY = 0.99
 _FEWEST_OF_CLASS = 20  # Held-out positives and negatives below which no leak is claimed
 MOST_ROWS = 50_000  # Rows that are looked at: the first in a random order that the seed decides
@@ -71,8 +69,8 @@ def find_identifiers(columns: Columns) -> tuple[SuspectColumn, ...]:
     >>> [str(found) for found in find_identifiers(columns)]
     ['row (100 distinct values in 100 rows: looks like an identifier)']
     """
-    reasons = {name: _identifier(columns.column(name), columns.n_rows) for name in columns.names}
-    return tuple(SuspectColumn(name, reason) for name, reason in reasons.items() if reason is not None)
+    reasons = ((name, _identifier(columns.column(name), columns.n_rows)) for name in columns.names)
+    return tuple(SuspectColumn(name, reason) for name, reason in reasons if reason is not None)
 
 
 def identifier_reason(n_distinct: int, n_rows: int, *, integer: bool) -> str | None:
@@ -124,11 +122,12 @@ def find_leaks(
         rate = _rates(group[learnt], y_true[learnt], weights[learnt], int(group.max()) + 1)[group[held_out]]
         auc = auc_of_rows(rate, y_true[held_out], weights[held_out])
         if auc > max(_LEAK_AUC, base_auc) or leaps(auc, base_auc):
-            reason = f"it alone ranks held-out labels with AUC {auc:.3f}: recorded after the outcome?"
-            found.append(SuspectColumn(name, reason))
+            how = f"it alone ranks held-out labels with AUC {auc:.3f}"
         elif auc > base_auc and _separates(rate, y_true[held_out], weights[held_out]):
-            reason = "its values have label rates of 0 or 1 on most held-out rows: recorded after the outcome?"
-            found.append(SuspectColumn(name, reason))
+            how = "its values have label rates of 0 or 1 on most held-out rows"
+        else:
+            continue
+        found.append(SuspectColumn(name, f"{how}: recorded after the outcome?"))
     return tuple(found)
 
 
@@ -142,23 +141,19 @@ def leaps(auc: float, base_auc: float) -> bool:
 
 
 def _identifier(column: Any, n_rows: int) -> str | None:
-    if n_rows < _FEWEST_ROWS or _is_boolean(column):
+    if n_rows < _FEWEST_ROWS or is_boolean(column):
         return None
     if not is_number(column):
         return identifier_reason(len(factorize(column)[0]), n_rows, integer=False)
-    values = as_floats(column)
-    values = values[np.isfinite(values)]
-    whole = np.all(values == np.floor(values))
-    return identifier_reason(len(np.unique(values)), n_rows, integer=True) if whole else None
-
-
-def _is_boolean(column: Any) -> bool:
-    return bool(column.dtype == nw.Boolean if isinstance(column, nw.Series) else column.dtype.kind == "b")
+    distinct = np.unique(as_floats(column))
+    distinct = distinct[np.isfinite(distinct)]
+    whole = np.all(distinct == np.floor(distinct))
+    return identifier_reason(len(distinct), n_rows, integer=True) if whole else None
 
 
 def _dates_of(name: str, column: Any) -> DateColumn | None:
     """A column as one of dates; None where it holds anything else."""
-    if is_number(column) or _is_boolean(column):
+    if is_number(column) or is_boolean(column):
         return None
     for some in (column[:_DATES_READ], column):  # Most texts are none, which the first rows show.
         present = [value for value in factorize(some)[0] if value is not None and value == value][:_DATES_READ]
@@ -167,10 +162,8 @@ def _dates_of(name: str, column: Any) -> DateColumn | None:
     if not present:
         return None
     readable = all(parse_time(value) is not None for value in present if isinstance(value, str))
-    example = min(map(str, present))
-    return DateColumn(
-        name, f"dates, for example {example}: name a period instead, such as the hour or the weekday", readable
-    )
+    example = f"for example {min(map(str, present))}"
+    return DateColumn(name, f"dates, {example}: name a period instead, such as the hour or the weekday", readable)
 
 
 def _is_date(value: Any) -> bool:
@@ -210,3 +203,145 @@ def _separates(rate: FloatArray, y_true: FloatArray, weight: FloatArray) -> bool
     most = positive[all_one].sum() > _PURE_SHARE * positive.sum()
     most &= negative[all_zero].sum() > _PURE_SHARE * negative.sum()
     return bool(most and right > _PURE_ACCURACY * (right + wrong))
+
+
+_NAMES = """
+    patient person user customer client member subject household family student pupil player passenger driver
+    shop store clinic hospital doctor school game match session day date week
+"""
+_UNITS = frozenset(_NAMES.split())
+"""Words in the name of a column that say that its values are units or days, however few or uneven they are."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_FEWEST_UNITS, _FEWEST_NUMBERS, _FEWEST_TEXTS = 20, 30, 50
+"""Groups below which values are a category, whose bias is to be corrected: by name, of whole numbers, of others."""
+_LARGEST_GROUP = 0.02
+"""Share of the rows from which on a value is a category that comes back; twice an equal share, if that is more."""
+_EVEN = 0.2  # Groups of persons or shops have about as many rows; of categories, a few have most of them
+_STRETCH_VALUES, _STRETCH_ROWS = 3, 100
+"""Neighbouring numbers within which a bias that follows the number is taken out: three, or more with so many rows."""
+_SHARED_BY_UNITS, _SHARED, _DESIGN_EFFECT = 0.005, 0.02, 1.2
+"""Intra-class correlation ρ, less where the name says units, and design effect 1 + (n − 1)ρ of n rows a group, from
+which it matters: rows that were repeated, too, share what they have."""
+_LEVEL = 0.005  # Chance of a false alarm, all columns together
+_TESTED_ROWS, _ROWS_OF_GROUP = 10_000, 20
+"""Rows that are permuted: so many, or so many for each group; more would cost time and add no power that is needed."""
+_MOST_PERMUTED = 5_000_000
+"""Rows of all permutations of a column: of many rows, chance alone does not reach what matters, and fewer will do."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """A column by which rows seem to belong together: why, and whether it may be passed as time, as groups, or both."""
+
+    column: str
+    why: str
+    as_time: str | None = None
+    as_groups: str | None = None
+    first: str = ""
+
+    def __str__(self) -> str:
+        return self._advice(f"{self.first}pass", f"time={self.column!r}", f"groups={self.column!r}")
+
+    def on_command_line(self) -> str:
+        """The advice in options of the command line."""
+        return self._advice(f"{self.first}add", f"--time {self.column}", f"--group {self.column}")
+
+    def _advice(self, verb: str, time: str, groups: str) -> str:
+        choices = ((groups, self.as_groups), (time, self.as_time))
+        return f"{self.why}: {verb} {', '.join(f'{what}{when}' for what, when in choices if when is not None)}"
+
+
+def find_dependence(
+    columns: Columns, y_true: FloatArray, y_prob: FloatArray, block: npt.NDArray[np.integer] | None = None
+) -> Dependence | None:
+    """A column by which rows seem to belong together; None where nothing speaks for one.
+
+    Where the ``block`` of time of each row is known, groups within the blocks are looked for.
+    """
+    dates = find_dates(columns) if block is None else ()
+    if dates:
+        date = min(dates, key=lambda each: (not each.readable, each.column.lower() not in TIME_NAMES))
+        why = f"rows have a date ({date.column!r}) and may share what happened that day"
+        return Dependence(date.column, why, as_time="", first="" if date.readable else "write it as 2024-01-31 and ")
+    rows = np.random.default_rng(0).permutation(columns.n_rows)[:MOST_ROWS]
+    some = columns.take(rows)
+    y_true, y_prob, block = y_true[rows], y_prob[rows], None if block is None else block[rows]
+    found = {name: groups for name in columns.names if (groups := _groups_of(name, some.column(name))) is not None}
+    shared = {name: groups.correlation(y_true, y_prob, block, 0).value for name, groups in found.items()}
+    likely = [name for name, groups in found.items() if groups.matters(shared[name])]
+    for name in sorted(likely, key=lambda name: -shared[name]):
+        n_permutations = min(round(len(found) / _LEVEL), _MOST_PERMUTED // len(found[name].rows)) - 1
+        tested = found[name].correlation(y_true, y_prob, block, n_permutations)
+        if tested.p_value <= 1.0 / (n_permutations + 1):
+            why = f"rows with one value of {name!r} share their residuals (intra-class correlation {tested.value:.2f})"
+            units = " if its values are persons, shops or other units that will not all come back"
+            days = " if they are numbers of days or other stretches of time"
+            return Dependence(name, why, days if found[name].stretch is not None and block is None else None, units)
+    return None
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Some of the rows, in random order, with the number of the group of each, and of its stretch of numbers.
+
+    ``mean_size``: rows of the group of a row, on average of all rows. ``least``: correlation from which it matters.
+    """
+
+    rows: npt.NDArray[np.intp]
+    number: npt.NDArray[np.intp]
+    stretch: npt.NDArray[np.intp] | None
+    mean_size: float
+    least: float
+
+    def matters(self, shared: float) -> bool:
+        """Whether rows that share so much are far from independent."""
+        return shared >= self.least and 1.0 + (self.mean_size - 1.0) * shared >= _DESIGN_EFFECT
+
+    def correlation(
+        self, y_true: FloatArray, y_prob: FloatArray, block: npt.NDArray[np.integer] | None, n_permutations: int
+    ) -> BlockCorrelation:
+        """Intra-class correlation beyond that of blocks and of stretches."""
+        rows = self.rows
+        within = [each for each in (None if block is None else block[rows], self.stretch) if each is not None]
+        return block_correlation(y_true[rows], y_prob[rows], self.number, within=within, n_permutations=n_permutations)
+
+
+def _groups_of(name: str, column: Any) -> _Groups | None:
+    """The groups that the values of a column make; None where it is a measurement or a category."""
+    whole = is_number(column)
+    if whole:
+        values = as_floats(column)
+        known = np.isfinite(values)
+        if not np.array_equal(values[known], np.floor(values[known])):
+            return None
+        number = np.unique(values[known], return_inverse=True)[1]
+    else:
+        distinct, position = factorize(column)
+        missing = np.array([value is None or value != value for value in distinct], dtype=np.bool_)
+        known = ~missing[position]
+        number = position[known]
+    rows = np.flatnonzero(known)
+    named = not _UNITS.isdisjoint(word.lower() for word in _WORD.findall(name))
+    fewest = _FEWEST_UNITS if named else _FEWEST_NUMBERS if whole else _FEWEST_TEXTS
+    size = np.bincount(number)
+    largest = max(_LARGEST_GROUP * len(rows), 2.0 * len(rows) / max(len(size), 1))
+    if named:  # What a few of them share with none of the others says nothing of the many.
+        kept = size[number] <= largest
+        rows, number, size = rows[kept], number[kept], np.where(size <= largest, size, 0)
+    size = size[size > 0]
+    even = named or (size.max(initial=0) <= largest and size.sum() ** 2 >= _EVEN * len(size) * np.sum(size**2.0))
+    if len(size) < fewest or size.sum() < 2 * len(size) or not even:
+        return None
+    stretch = _stretches(number) if whole else None
+    most = max(_TESTED_ROWS, _ROWS_OF_GROUP * len(size))
+    mean_size = float(np.sum(size**2.0) / size.sum())
+    least = _SHARED_BY_UNITS if named else _SHARED
+    return _Groups(rows[:most], number[:most], None if stretch is None else stretch[:most], mean_size, least)
+
+
+def _stretches(number: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Number of the stretch of neighbouring groups of each row: a bias that rises with a number is no unit's own."""
+    size = np.bincount(number)
+    before = np.cumsum(size) - size
+    rows = max(_STRETCH_ROWS, _STRETCH_VALUES * size.sum() / np.count_nonzero(size))
+    return np.asarray((before // rows)[number], dtype=np.intp)

@@ -90,6 +90,15 @@ def column_name(index_or_name: int | str) -> str:
     return index_or_name if isinstance(index_or_name, str) else f"x{index_or_name}"
 
 
+def in_memory(data: Any) -> bool:
+    """Whether ``data`` is an array, a mapping or a frame whose rows are at hand, so that no engine need be asked."""
+    try:
+        opened = nw.from_native(data, pass_through=True, eager_only=True)
+    except NarwhalsError:  # A frame that repeats a name, say: reading it tells what is wrong.
+        return True
+    return isinstance(opened, nw.DataFrame | np.ndarray | Mapping)
+
+
 def read_columns(frame: Any) -> Columns:
     """Open ``frame``; raise one clear error where it is no frame, is empty or repeats a name."""
     if isinstance(frame, np.ndarray):
@@ -158,6 +167,11 @@ def is_number(column: Any) -> bool:
         numbers = (int, float, np.number, decimal.Decimal)
         return all(isinstance(v, numbers) and not isinstance(v, bool) for v in column if v is not None)
     return bool(column.dtype.kind in "iuf")
+
+
+def is_boolean(column: Any) -> bool:
+    """Whether a column holds booleans."""
+    return bool(column.dtype == nw.Boolean if isinstance(column, nw.Series) else column.dtype.kind == "b")
 
 
 def refuse_no_category(column: str, dtype: DType) -> None:

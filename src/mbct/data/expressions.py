@@ -10,7 +10,7 @@ from narwhals.stable.v2.dtypes import DType
 
 from mbct.model.bins import NumberBins
 from mbct.model.conditions import CodeDecision, Run
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 Term = TypeVar("Term")
 _MOST_RUNS = 4  # More runs of codes are tested by a list of codes

@@ -31,9 +31,8 @@ from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.progress import progress
-from mbct.stats.sums import Sums
 from mbct.training.binning import BinningOptions
-from mbct.training.cells import Cells, group_rows, sums_of_equal_scores, with_blocks
+from mbct.training.cells import Cells, Sums, group_rows, sums_of_equal_scores, with_blocks
 from mbct.training.folds import BlockColumns
 
 CellLevel = Literal["cell", "score"]

@@ -18,7 +18,7 @@ from mbct.evaluation.metrics.multi_view import closed_form_of_rows
 from mbct.evaluation.metrics.rows import Rows
 from mbct.evaluation.splits import RowNumbers, Split, SplitRows, blocks_are_whole
 from mbct.progress import track
-from mbct.stats.scores import log_losses
+from mbct.stats.probabilities import log_losses
 from mbct.training.evidence import standard_error_of_blocks
 from mbct.training.folds import BlockColumns, BlockNumbers, time_or_group
 from mbct.validation import FloatArray

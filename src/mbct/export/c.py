@@ -14,7 +14,7 @@ from mbct.export.spelling import identifiers, is_int64, number_of
 from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.conditions import RunNode, run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 _LONGEST_LITERAL = 4000
 """C99 promises string literals of 4,095 characters and no more."""

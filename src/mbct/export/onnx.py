@@ -20,7 +20,7 @@ from mbct.model.conditions import used_features
 from mbct.model.encoding import category_key
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.tree import STOP
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 Integers = npt.NDArray[np.int64]
 _OPSET = 18

@@ -15,7 +15,7 @@ from mbct.export.lightgbm import log_multiplier
 from mbct.model.bins import CategoryBins, Feature, NumberBins
 from mbct.model.conditions import CodeBranch, Decision, Leaf, decisions, intervals, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 _NAMESPACE = "http://www.dmg.org/PMML-4_4"
 _NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")

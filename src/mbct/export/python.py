@@ -5,7 +5,7 @@ from importlib.resources import files
 from mbct.model.bins import Feature, NumberBins
 from mbct.model.conditions import run_nodes, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 _BEGIN, _END = "# The model\n", "# End of the model\n"
 

@@ -9,7 +9,7 @@ import numpy as np
 from mbct.model.bins import CodeMatrix, FeatureBins, NumberBins
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file_check import fault, number, numbers, read_list, read_object
-from mbct.stats.logodds import EPSILON, log_scores, softmax
+from mbct.stats.probabilities import EPSILON, log_scores, softmax
 from mbct.validation import FloatArray
 
 LOG_RANGE = 16.0

@@ -39,7 +39,7 @@ from mbct.model.tree import (
     terminal_nodes_of_tree,
     words_of_tree,
 )
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.validation import FloatArray
 
 Link = Literal["linear", "odds"]

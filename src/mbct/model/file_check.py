@@ -19,8 +19,7 @@ from mbct.model.bins import CategoryBins, Feature, FeatureBins, NumberBins
 from mbct.model.encoding import ValueType
 from mbct.model.ensemble import CalibrationEnsemble, Link
 from mbct.model.intervals import RowIntervals, bin_tree
-from mbct.model.provenance import FitTrace, RoundRecord, RowFingerprint, SplitRecord
-from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree
+from mbct.model.tree import NODE_SUMS, STOP, CalibrationTree, FitTrace, RoundRecord, SplitRecord
 from mbct.validation import FloatArray
 
 MOST_FEATURES = 10_000
@@ -109,7 +108,7 @@ def read_intervals(content: Any, n_nodes: int | None = None, place: str = "inter
     return RowIntervals(level, first, np.where(edges == 2.0, math.inf, edges), lower, upper)
 
 
-def read_fingerprint(content: Any, bounds: Any, place: str = "fingerprint") -> RowFingerprint:
+def read_fingerprint(content: Any, bounds: Any, place: str = "fingerprint") -> dict[str, Any]:
     """What is known of the rows of a fit; older files have ``bounds`` instead, whose first are those of all rows."""
     if content is None:
         sums = read_object(bounds, "bounds", NODE_SUMS)
@@ -121,7 +120,7 @@ def read_fingerprint(content: Any, bounds: Any, place: str = "fingerprint") -> R
     if any(type(value) is not int or not 0 <= value < 2**53 for value in hashes):
         raise fault(f"{place}.sketch", hashes, "whole numbers below 2^53")
     unique = number(fields["unique"], f"{place}.unique", 0.0, 2.0**53)
-    return RowFingerprint(count, label, pred, int(unique), tuple(hashes))
+    return {"count": count, "label": label, "pred": pred, "unique": int(unique), "sketch": tuple(hashes)}
 
 
 def read_trace(content: Any, place: str = "trace") -> FitTrace:

@@ -1,4 +1,4 @@
-"""The frozen tree: flat arrays that know nothing of how they were grown.
+"""The frozen tree: flat arrays that know nothing of how they were grown, and beside it a record of how it grew.
 
 Node 0 is the root. An inner node looks a row's code up in its table, which names the child, or −1 where the row stops:
 a value that no training row had at this node keeps the node's own value.
@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
-from mbct.stats.logodds import EPSILON, probability_of
+from mbct.stats.probabilities import EPSILON, probability_of
 from mbct.validation import FloatArray
 
 IntArray = npt.NDArray[np.int32]
@@ -164,8 +164,8 @@ def apply_tree(codes: CodeMatrix, feature: IntArray, table_start: npt.NDArray[np
     return terminal_node
 
 
-def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
-    """Values to ``digits`` significant digits, so that summation order cannot reach a model's bytes.
+def rounded(values: FloatArray) -> FloatArray:
+    """Values to nine significant digits, so that summation order cannot reach a model's bytes.
 
     Sums of predictions with few decimals often end exactly between two such values; all that differ from there by less
     than 1e-11 go away from zero.
@@ -175,7 +175,7 @@ def rounded(values: FloatArray, digits: int = _DIGITS) -> FloatArray:
     """
     listed = (np.atleast_1d(values) * _OFF_THE_TIE).tolist()
     # One text of all numbers takes half the time of one text each.
-    return np.array((f" %.{digits}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
+    return np.array((f" %.{_DIGITS}g" * len(listed) % tuple(listed)).split(), dtype=np.float64)
 
 
 def runs(codes: Sequence[int]) -> list[list[int]]:
@@ -292,3 +292,55 @@ def moved(score: float, tree_total: float, product: bool) -> float:
         return min(max(score * tree_total, 0.0), 1.0)
     held = min(max(score, EPSILON), 1.0 - EPSILON)
     return probability_of(np.log(held) - np.log1p(-held) + tree_total)
+
+
+@dataclass(frozen=True)
+class _Record:
+    """Losses keep nine significant digits, so that the order of summation cannot reach a model's bytes."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, float):
+                object.__setattr__(self, name, float(f"{value:.9g}"))
+
+
+@dataclass(frozen=True)
+class SplitRecord(_Record):
+    """One split: where, by what, and the losses around it."""
+
+    tree: int
+    node: int
+    depth: int
+    feature: str
+    count: float
+    n_children: int
+    node_loss_before: float
+    node_loss_after: float
+    ensemble_loss: float
+
+
+@dataclass(frozen=True)
+class RoundRecord(_Record):
+    """One boosting round: the loss over all data before and after, and whether the tree was kept."""
+
+    tree: int
+    loss_before: float
+    loss_after: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class FitTrace:
+    """All splits and rounds of a fit, in the order in which they happened."""
+
+    loss: str
+    splits: tuple[SplitRecord, ...] = ()
+    rounds: tuple[RoundRecord, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "loss": self.loss,
+            "splits": [vars(record) for record in self.splits],
+            "rounds": [vars(record) for record in self.rounds],
+        }

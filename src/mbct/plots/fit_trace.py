@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from mbct.errors import ParameterError
-from mbct.model.provenance import FitTrace
+from mbct.model.tree import FitTrace
 from mbct.plots.style import AFTER, BEFORE, NEUTRAL, axes_for, tidy
 
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mbct.serving.server import serve as serve
     from mbct.store.model_registry import ModelRegistry as ModelRegistry
     from mbct.store.model_registry import publish as publish
-    from mbct.store.model_registry import rollback as rollback
 
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
@@ -24,5 +23,5 @@ __getattr__, __dir__, __all__ = lazy_names(
     ("mbct.serving.options", "ServiceOptions"),
     ("mbct.serving.row", "RowScorer"),
     ("mbct.serving.server", "serve"),
-    ("mbct.store.model_registry", "ModelRegistry publish rollback"),
+    ("mbct.store.model_registry", "ModelRegistry publish"),
 )

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from mbct.errors import DataError
 from mbct.model.encoding import as_probability
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.rules import Rule, rule_as_dict, rules
-from mbct.model.tree import STOP, CalibrationTree, moved
+from mbct.model.tree import moved
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,12 @@ def explain(
     score = as_probability(row[model.score_column], model.score_column)
     values = [score, *(row[name] for name in model.bins.names[1:])]
     codes = [feature.value_encoder()(value) for feature, value in zip(model.bins, values, strict=True)]
+    coded = np.array([codes], dtype=model.bins.code_type)
     linear = model.link == "linear"
     total = 1.0 if linear else 0.0
     paths = []
     for number, tree in enumerate(model.trees):
-        node = _terminal_node(tree, codes)
+        node = int(tree.apply(coded)[0])
         value = float(tree.leaf_value[node])
         total = total * value if linear else total + value
         after = moved(score, total, linear)
@@ -89,14 +92,3 @@ def explain(
 def rules_by_node(model: CalibrationEnsemble) -> dict[tuple[int, int], Rule]:
     """Every rule by its tree and the terminal node of its rows."""
     return {(rule.tree, rule.node): rule for rule in rules(model, fallbacks=True)}
-
-
-def _terminal_node(tree: CalibrationTree, codes: list[int]) -> int:
-    """The terminal node of a row."""
-    node = 0
-    while (feature := int(tree.feature[node])) >= 0:
-        child = int(tree.table[int(tree.table_start[node]) + codes[feature]])
-        if child == STOP:
-            break
-        node = child
-    return node

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.validation import FloatArray
 
 TILTS: FloatArray = np.array([s * t for s in (-1.0, 1.0) for t in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.stats.probabilities import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray
 
 MEMORIES: FloatArray = np.array([100.0, 1_000.0, 10_000.0, 100_000.0])

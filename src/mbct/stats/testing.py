@@ -1,14 +1,12 @@
-"""Tests: two calibrations compared in pairs, totals against predictions, many tests, correlation within blocks."""
+"""Tests: two calibrations compared in pairs, totals against predictions, many tests."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, pdtr, pdtrc
 
-from mbct.stats.logodds import log_loss_of_logodds
+from mbct.stats.probabilities import log_loss_of_logodds
 from mbct.validation import FloatArray
 
 
@@ -102,56 +100,3 @@ def total_p_values(label: FloatArray, pred: FloatArray, variance: FloatArray, sh
     at_most, at_least = pdtr(np.floor(seen), expected), np.where(seen > 0, pdtrc(np.ceil(seen) - 1.0, expected), 1.0)
     poisson = np.minimum(2.0 * np.minimum(at_most, at_least), 1.0)
     return np.asarray(np.where(variance * share**2 >= FEW_EXPECTED, normal, poisson), dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class BlockCorrelation:
-    """Intra-class correlation of residuals and the share of random groupings that reach it."""
-
-    value: float
-    p_value: float
-
-
-def block_correlation(
-    y_true: FloatArray,
-    y_prob: FloatArray,
-    block: npt.NDArray[np.integer],
-    *,
-    within: Sequence[npt.NDArray[np.integer]] = (),
-    n_permutations: int = 99,
-    seed: int = 0,
-) -> BlockCorrelation:
-    """Mean product of the standardized residuals of two rows of one block, tested against permuted blocks.
-
-    With r_i = (y_i − p_i)/√(p_i(1 − p_i)) less its mean, and its means ``within`` other groups of rows, over all pairs
-    of rows of one block, ρ = Σ_b((Σr)² − Σr²) / Σ_b n_b(n_b − 1). The first permutation that reaches it ends the test:
-    the p-value is one over their number (Besag & Clifford 1991).
-
-    >>> rng = np.random.default_rng(0)
-    >>> block = np.repeat(np.arange(200), 20)
-    >>> shock = rng.normal(0.0, 1.0, 200)[block]
-    >>> shared = (rng.random(4000) < 1.0 / (1.0 + np.exp(-shock))).astype(float)
-    >>> found = block_correlation(shared, np.full(4000, 0.5), block)
-    >>> round(found.value, 1), found.p_value
-    (0.2, 0.01)
-    """
-    variance = np.clip(y_prob * (1.0 - y_prob), 1e-6, None)
-    residual = (y_true - y_prob) / np.sqrt(variance)
-    for group in (np.zeros(len(residual), dtype=np.intp), *within):
-        n_rows = np.bincount(group)
-        residual -= (np.bincount(group, residual) / np.maximum(n_rows, 1))[group]
-    _, number, size = np.unique(block, return_inverse=True, return_counts=True)
-    pairs = float(np.sum(size * (size - 1.0)))
-    if pairs == 0.0:
-        return BlockCorrelation(0.0, 1.0)
-    own = float(np.sum(residual**2))
-
-    def shared(values: FloatArray) -> float:
-        return float(np.sum(np.bincount(number, values) ** 2)) - own
-
-    found = shared(residual)
-    rng = np.random.default_rng(seed)
-    for tried in range(1, n_permutations + 1):
-        if shared(rng.permutation(residual)) >= found:
-            return BlockCorrelation(found / pairs, 1.0 / tried)
-    return BlockCorrelation(found / pairs, 1.0 / (1.0 + n_permutations))

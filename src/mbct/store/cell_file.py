@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mbct.errors import ModelFileError
+from mbct.errors import DataError, ModelFileError
 from mbct.lazy import optional
-from mbct.model.bins import FeatureBins
+from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.file_check import read_bins
-from mbct.stats.sums import Sums
 from mbct.store.manifest import Batch
-from mbct.training.cells import Cells
+from mbct.training.cells import Cells, Sums, build_cells
 from mbct.validation import FloatArray
 
 _KEY = b"mbct"
@@ -27,6 +26,22 @@ _BINS_FORMAT = "mbct-bins"
 _ROUNDING = 1e-9
 _OFF_THE_TIE = 1e-11
 _LARGEST_LOGIT = 21.0  # Log-odds of a prediction, which is held inside [1e-9, 1 − 1e-9]
+
+
+def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
+    """Cells of rows, to be appended.
+
+    Parameters
+    ----------
+    codes, y_prob, y_true, bins : ndarray, ndarray, ndarray, FeatureBins
+        Codes, predictions and labels of the rows, and the bins that made the codes.
+
+    Returns
+    -------
+    cells : Cells
+        One for each distinct set of codes.
+    """
+    return build_cells(codes, y_prob, y_true, None, bins, level="cell")
 
 
 def to_parquet(parts: Sequence[Cells]) -> bytes:
@@ -117,6 +132,16 @@ def fault_of(codes: npt.NDArray[Any], sums: Sums, bins: FeatureBins) -> str | No
             cell = int(wrong.argmax())
             return f"cell {cell} has {name} {getattr(sums, name)[cell]:g} with count {sums.count[cell]:g}"
     return None
+
+
+def require_storable(cells: Cells, bins: FeatureBins, batch: str) -> None:
+    """Raise where cells cannot be stored as ``batch``."""
+    if not batch:
+        raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
+    if cells.fingerprint != bins.fingerprint:
+        raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
+    if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
+        raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
 
 
 def digest_of(cells: Cells) -> str:

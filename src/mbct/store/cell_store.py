@@ -17,14 +17,21 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.errors import DataError, ModelFileError, StorageError
-from mbct.model.bins import CodeMatrix, FeatureBins
-from mbct.store.cell_file import bins_from_json, bins_to_json, digest_of, entry_of, fault_of, from_parquet, to_parquet
+from mbct.model.bins import FeatureBins
+from mbct.store.cell_file import (
+    bins_from_json,
+    bins_to_json,
+    digest_of,
+    entry_of,
+    from_parquet,
+    require_storable,
+    to_parquet,
+)
 from mbct.store.compaction import delete_leftovers, drop_days, join_batches
 from mbct.store.document_log import DocumentLog
 from mbct.store.manifest import EMPTY, FORMAT, Batch, Manifest, as_day, day_number, days_between
 from mbct.store.storage import open_storage
-from mbct.training.cells import Cells, build_cells
-from mbct.validation import FloatArray
+from mbct.training.cells import Cells
 
 _MANIFESTS_KEPT = 20
 _GRACE_SECONDS = 3600.0
@@ -105,7 +112,7 @@ class CellStore:
         batch : Batch
             Its entry in the manifest.
         """
-        _require_storable(cells, bins, batch)
+        require_storable(cells, bins, batch)
         if cells.block is not None:
             cells = replace_fields(cells, block=None).canonical()  # the store's blocks are its days
         self.storage.create(f"bins/{bins.fingerprint}.json", bins_to_json(bins))
@@ -340,28 +347,3 @@ class CellStore:
             raise ModelFileError(
                 f"{self.storage.url} is no store of cells ({FORMAT}): it holds {foreign[0]!r}; choose an empty folder"
             )
-
-
-def _require_storable(cells: Cells, bins: FeatureBins, batch: str) -> None:
-    if not batch:
-        raise DataError("batch must be a name that tells the rows apart, such as '2024-05-01T13'")
-    if cells.fingerprint != bins.fingerprint:
-        raise DataError(f"the cells were coded with bins {cells.fingerprint}, not with {bins.fingerprint}")
-    if (fault := fault_of(cells.codes, cells.sums, bins)) is not None:
-        raise DataError(f"the cells of batch {batch!r} cannot be stored: {fault}")
-
-
-def cells_of_rows(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray, bins: FeatureBins) -> Cells:
-    """Cells of rows, to be appended.
-
-    Parameters
-    ----------
-    codes, y_prob, y_true, bins : ndarray, ndarray, ndarray, FeatureBins
-        Codes, predictions and labels of the rows, and the bins that made the codes.
-
-    Returns
-    -------
-    cells : Cells
-        One for each distinct set of codes.
-    """
-    return build_cells(codes, y_prob, y_true, None, bins, level="cell")

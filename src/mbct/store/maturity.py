@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 
 from mbct.errors import DataError, ParameterError
-from mbct.stats.logodds import logit, sigmoid
 from mbct.stats.maturity import Maturity, Snapshot, maturity_of_snapshots
-from mbct.stats.sums import Sums
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.manifest import day_number, days_between
+from mbct.training.cells import Sums
 from mbct.validation import FloatArray
 
 MaturityOption = Literal["auto"] | int | None

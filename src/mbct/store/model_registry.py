@@ -315,25 +315,6 @@ def publish(
         return registry.publish(content, note)
 
 
-def rollback(url: str, *, name: str = "default", to: str | None = None) -> str:
-    """Put an older version of a model into service again.
-
-    Parameters
-    ----------
-    url, name : str
-        Redis or a store, and the model in it.
-    to : str or None, default=None
-        The version; None takes the one before.
-
-    Returns
-    -------
-    str
-        The version in service.
-    """
-    with ModelRegistry(url, name) as registry:
-        return registry.rollback(to)
-
-
 def _backend(where: "CellStore | str | os.PathLike[str] | Backend", name: str) -> Backend:
     if isinstance(where, CellStore):
         return FileBackend(where.storage)

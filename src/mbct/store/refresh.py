@@ -17,7 +17,7 @@ from mbct.errors import DataError, ParameterError
 from mbct.model.ensemble import CalibrationEnsemble
 from mbct.model.file import parse_document
 from mbct.stats.blocks import error_of_total
-from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.stats.probabilities import log_loss_of_logodds, logit, sigmoid
 from mbct.stats.testing import PairedGain, paired_gain
 from mbct.store.cell_store import CellStore, Window
 from mbct.store.manifest import as_day, days_between

@@ -15,14 +15,13 @@ from mbct.validation import FloatArray
 _TIE = 1e-9
 
 
-def equal_width_edges(n_bins: int, low: float = 0.0, high: float = 1.0) -> FloatArray:
-    """Inner edges of ``n_bins`` bins of one width; the paper's 100 buckets of the prediction.
+def equal_width_edges(n_bins: int) -> FloatArray:
+    """Inner edges of ``n_bins`` bins of [0, 1] of one width; the paper's 100 buckets of the prediction.
 
     >>> equal_width_edges(4).tolist()
     [0.25, 0.5, 0.75]
     """
-    steps = np.arange(1, n_bins)
-    return np.asarray(low + (high - low) * steps / n_bins, dtype=np.float64)
+    return np.asarray(np.arange(1, n_bins) / n_bins, dtype=np.float64)
 
 
 def mass_edges(values: FloatArray, weight: FloatArray, n_bins: int) -> FloatArray:

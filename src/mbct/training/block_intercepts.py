@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mbct.jit import kernel
-from mbct.stats.logodds import probability_of
+from mbct.stats.probabilities import probability_of
 from mbct.training.folds import BlockNumbers
 from mbct.training.splitter import GradientArray
 from mbct.validation import FloatArray

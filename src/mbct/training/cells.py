@@ -1,10 +1,10 @@
 """Cells: rows of equal codes (found by a 64-bit hash, one sort, one pass) and the sums that stand for them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,18 @@ import numpy.typing as npt
 from mbct.errors import DataError
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix, FeatureBins
+from mbct.stats.probabilities import logit
 from mbct.stats.random_stream import mix
-from mbct.stats.sums import Sums
 from mbct.validation import FloatArray
 
 _SAMPLE_SHIFT = np.uint64(58)
 """Rows whose hash begins with six zero bits, one in 64, are counted to estimate the number of cells."""
-
-
 _N_PARTS = 16
 _PART_SHIFT = np.uint64(60)  # The four leading bits of a hash say which of 16 parts it belongs to
 _WORTH_PARTS = 200_000
+_WORTH_GROUPING = 0.5  # Group only if it leaves at most this share of the rows
+_GONE = 1e-9  # Relative weight below which a cell that was subtracted counts as empty
+Level = Literal["auto", "cell", "score", "row"]
 
 
 @kernel
@@ -138,7 +139,63 @@ def _parts(hashes: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.int64]]:
     return np.split(rows, np.cumsum(np.bincount(leading, minlength=_N_PARTS))[:-1])
 
 
-_GONE = 1e-9  # Relative weight below which a cell that was subtracted counts as empty
+@dataclass(frozen=True)
+class Sums:
+    """Six aligned arrays (or scalars), an entry for each set of rows: everything the trees need follows from them.
+
+    ========== ============ ==============================================
+    sum        formula      meaning
+    ========== ============ ==============================================
+    count      Σw           rows, or their weights
+    label      Σw·y         positives
+    pred       Σw·p         predicted positives
+    pred2      Σw·p²        for the squared residual
+    pred_label Σw·p·y       for the squared residual
+    logit      Σw·logit(p)  for the ``odds`` link
+    ========== ============ ==============================================
+
+    Sums add up and fade; multiplying every prediction by k (a boosting round) keeps them closed.
+    """
+
+    count: FloatArray
+    label: FloatArray
+    pred: FloatArray
+    pred2: FloatArray
+    pred_label: FloatArray
+    logit: FloatArray
+
+    @classmethod
+    def of_rows(cls, y_prob: FloatArray, y_true: FloatArray, weight: FloatArray) -> Self:
+        """Every row a set of its own.
+
+        >>> rows = Sums.of_rows(np.array([0.5, 0.25]), np.array([1.0, 0.0]), np.ones(2))
+        >>> float(rows.total().pred2), float(rows.total().pred_label)
+        (0.3125, 0.5)
+        """
+        weighted = weight * y_prob
+        return cls(weight, weight * y_true, weighted, weighted * y_prob, weighted * y_true, weight * logit(y_prob))
+
+    def _each(self, of: Callable[[FloatArray], FloatArray]) -> Self:
+        return type(self)(*map(of, vars(self).values()))
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def scaled(self, factor: float) -> Self:
+        """Every row counts ``factor`` times: how old days fade."""
+        return self._each(lambda sums: sums * factor)
+
+    def take(self, index: Any) -> Self:
+        """The sets at ``index`` (anything numpy accepts)."""
+        return self._each(lambda sums: sums[index])
+
+    def total(self) -> Self:
+        """One set of all rows."""
+        return self._each(lambda sums: np.sum(sums, axis=0))
+
+    def grouped(self, group: npt.NDArray[np.integer[Any]], n_groups: int) -> Self:
+        """Sets joined by their group number, 0 … n_groups − 1."""
+        return self._each(lambda sums: np.bincount(group, sums, n_groups).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -179,19 +236,11 @@ class Cells:
 
     def merge(self, *others: Self) -> Self:
         """The sums of these cells and ``others``, which must be coded with the same bins."""
-        for other in others:
-            self._require_same_bins(other)
-        everything = (self, *others)
-        codes = np.concatenate([cells.codes for cells in everything])
-        sums = _concatenate([cells.sums for cells in everything])
-        return self._regrouped(codes, sums, _blocks_of(everything))
+        return self._joined(others, [other.sums for other in others])
 
     def subtract(self, other: Self) -> Self:
         """Cells without the rows of ``other``, which were merged in before; more rows than a cell holds are refused."""
-        self._require_same_bins(other)
-        codes = np.concatenate([self.codes, other.codes])
-        sums = _concatenate([self.sums, other.sums.scaled(-1.0)])
-        left = self._regrouped(codes, sums, _blocks_of((self, other)))
+        left = self._joined([other], [other.sums.scaled(-1.0)])
         scale = float(self.sums.count.max(initial=1.0))
         if np.any(left.sums.count < -_GONE * scale):
             cell = int(left.sums.count.argmin())
@@ -209,12 +258,13 @@ class Cells:
 
     def per(self, weight: float) -> Self:
         """All sums divided by the ``weight`` that stands for one row; multiples of it become whole numbers."""
-        return self if weight == 1.0 else replace(self, sums=self.sums.divided(weight))
+        return (
+            self if weight == 1.0 else replace(self, sums=Sums(*(each / weight for each in vars(self.sums).values())))
+        )
 
     def moved(self, step: FloatArray | float) -> Self:
         """The log-odds of every row moved by a ``step``, one for each cell or one for all; scores stay as they are."""
-        moved = replace(self.sums, logit=self.sums.logit + self.sums.count * step)
-        return replace(self, sums=moved)
+        return replace(self, sums=replace(self.sums, logit=self.sums.logit + self.sums.count * step))
 
     def select(self, index: np.ndarray) -> Self:
         """The cells at ``index``, their numbers or a mask, in its order."""
@@ -225,6 +275,16 @@ class Cells:
     def canonical(self) -> Self:
         """The same cells in the order of their content's hash, whatever order they came in."""
         return self._regrouped(self.codes, self.sums, self.block)
+
+    def _joined(self, others: Sequence[Self], sums: Sequence[Sums]) -> Self:
+        """These cells and ``others``, with the ``sums`` of each of these."""
+        for other in others:
+            self._require_same_bins(other)
+        codes = np.concatenate([self.codes, *(other.codes for other in others)])
+        columns = zip(*(vars(part).values() for part in (self.sums, *sums)), strict=True)
+        blocks = [part.block for part in (self, *others) if part.block is not None]
+        joined = Sums(*(np.concatenate(arrays) for arrays in columns))
+        return self._regrouped(codes, joined, np.concatenate(blocks) if blocks else None)
 
     def _regrouped(self, codes: CodeMatrix, sums: Sums, block: npt.NDArray[np.int32] | None) -> Self:
         score = sums.pred / np.where(sums.count == 0, 1.0, sums.count) if self.one_score else None
@@ -248,20 +308,6 @@ class Cells:
             raise DataError("row-level cells cannot be joined with aggregated ones: build both at the same level")
         if (other.block is None) != (self.block is None):
             raise DataError("cells with blocks cannot be joined with cells without: build both with time or groups")
-
-
-def _blocks_of(parts: Sequence[Cells]) -> npt.NDArray[np.int32] | None:
-    numbers = [part.block for part in parts if part.block is not None]
-    return np.concatenate(numbers) if numbers else None
-
-
-def _concatenate(parts: list[Sums]) -> Sums:
-    return Sums(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
-
-
-Level = Literal["auto", "cell", "score", "row"]
-
-_WORTH_GROUPING = 0.5  # Group only if it leaves at most this share of the rows
 
 
 def build_cells(
@@ -288,30 +334,14 @@ def build_cells(
     if level == "row":
         sums = Sums.of_rows(y_prob, y_true, weight)
         return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=True, block=block)
+    group, first = group_rows(keys, y_prob if level == "score" else None, hashes)
     if level == "cell":
-        group, first = group_rows(keys, hashes=hashes)
         sums = Sums.of_rows(y_prob, y_true, weight).grouped(group, len(first))
-        return _cells_of(codes, sums, first, bins, block, one_score=False)
-    group, first = group_rows(keys, y_prob)
-    count = np.bincount(group, weight, len(first)).astype(np.float64)
-    label = np.bincount(group, weight * y_true, len(first)).astype(np.float64)
-    sums = sums_of_equal_scores(count, label, y_prob[first])
-    return _cells_of(codes, sums, first, bins, block, one_score=True)
-
-
-def _cells_of(
-    codes: CodeMatrix,
-    sums: Sums,
-    first: npt.NDArray[np.int64],
-    bins: FeatureBins,
-    block: npt.NDArray[np.int32] | None,
-    *,
-    one_score: bool,
-) -> Cells:
-    """Cells that are described by one row of each."""
-    own_block = None if block is None else block[first]
-    codes = np.ascontiguousarray(codes[first])
-    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=one_score, block=own_block)
+    else:
+        count, label = (np.bincount(group, each, len(first)).astype(np.float64) for each in (weight, weight * y_true))
+        sums = sums_of_equal_scores(count, label, y_prob[first])
+    codes, own_block = np.ascontiguousarray(codes[first]), None if block is None else block[first]
+    return Cells(codes, sums, bins.n_codes, bins.fingerprint, one_score=level == "score", block=own_block)
 
 
 def sums_of_equal_scores(count: FloatArray, label: FloatArray, y_prob: FloatArray) -> Sums:

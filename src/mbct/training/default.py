@@ -12,10 +12,9 @@ import numpy as np
 
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import sum_trees
-from mbct.model.provenance import FitTrace, RoundRecord
-from mbct.model.tree import CalibrationTree, n_rules
-from mbct.stats.logodds import sigmoid
-from mbct.training.binned_rows import BinnedRows, split_cells
+from mbct.model.tree import CalibrationTree, FitTrace, RoundRecord, n_rules
+from mbct.stats.probabilities import sigmoid
+from mbct.training.binned_rows import BinnedRows, make_distillation_set, split_cells
 from mbct.training.block_recalibration import shift_beside
 from mbct.training.boosting import BoostingOptions, OnRound
 from mbct.training.cells import Cells
@@ -31,7 +30,6 @@ from mbct.training.distillation import (
     distill,
     is_small,
 )
-from mbct.training.distillation_set import make_distillation_set
 from mbct.training.evidence import (
     SIGNIFICANT_GAIN,
     SIGNIFICANT_TREES,

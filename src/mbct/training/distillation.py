@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from mbct.model.ensemble import sum_trees
 from mbct.model.tree import CalibrationTree, IntArray, n_rules, rounded
-from mbct.stats.logodds import logit
-from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.distillation_set import HELD_OUT
+from mbct.stats.probabilities import logit
+from mbct.training.binned_rows import HELD_OUT, BinnedRows, RowNumbers
 from mbct.training.grower import grow_tree, move, newton_sums, terminal_nodes_of_growth
 from mbct.training.nodes import TreeOptions
 from mbct.training.tables import ROWS_TRIED, ClassedRows, TableGrowth

@@ -15,7 +15,7 @@ from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import IntArray
 from mbct.stats.blocks import error_of_total
-from mbct.stats.logodds import probability_of, sigmoid
+from mbct.stats.probabilities import probability_of, sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import intercept_and_variance
 from mbct.training.folds import BlockNumbers, RowBlocks

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree, IntArray, rounded
-from mbct.stats.logodds import probability_of, sigmoid
+from mbct.stats.probabilities import probability_of, sigmoid
 from mbct.stats.random_stream import half_of, random_bits
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import NO_INTERCEPTS, gradients_within_blocks

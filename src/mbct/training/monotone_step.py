@@ -14,7 +14,7 @@ import numpy.typing as npt
 from mbct.model.ensemble import sum_trees
 from mbct.model.tree import STOP, CalibrationTree, rounded
 from mbct.stats.divisions import pooled_blocks
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from mbct.training.cells import Cells
 from mbct.validation import FloatArray
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
-from mbct.stats.logodds import probability_of
+from mbct.stats.probabilities import probability_of
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
 from mbct.training.grower import move, newton_sums

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
 from mbct.model.tree import CalibrationTree
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.validation import FloatArray
 

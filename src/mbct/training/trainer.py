@@ -1,18 +1,21 @@
 """From cells and a configuration to a frozen model with all that is known of it."""
 
+import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import ParameterError
-from mbct.model.bins import FeatureBins
+from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble, Link
-from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fingerprint_of_sums
-from mbct.model.tree import NODE_SUMS, CalibrationTree, rounded
-from mbct.stats.logodds import log_loss_of_logodds
-from mbct.stats.scores import reorder_rate
+from mbct.model.tree import NODE_SUMS, CalibrationTree, FitTrace, rounded
+from mbct.stats.probabilities import log_loss_of_logodds, reorder_rate
+from mbct.stats.random_stream import mix, next_state
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.binning import BinningOptions
 from mbct.training.boosting import BoostingOptions
@@ -120,6 +123,89 @@ class TrainingConfig:
     n_threads: int
 
 
+_SKETCH = 512
+_ENOUGH = 10.0  # Hashes of the sketch that must be expected among rows of the fit, to tell rows of the fit from others
+_BEYOND_CHANCE, _AT_LEAST = 4.0, 3.0
+"""Standard errors above what rows that equal each other by chance explain, and a number above it."""
+_MOSTLY_TWINS = 0.5  # Share of rows with a twin from which on equal rows say nothing
+_SAME = 1e-8  # Relative difference of sums that rounding explains: models keep nine digits
+
+HashArray = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class RowFingerprint:
+    """Sums of the rows of a fit before the first tree, the number of rows that are unique, and hashes of some.
+
+    It is enough to see the rows again, too little to rebuild them. The ``sketch`` holds the smallest hashes of the rows
+    that no other row equals: hashes are as good as random, so the share of it that other rows contain is the share of
+    the fit's rows among them.
+    """
+
+    count: float = 0.0
+    label: float = 0.0
+    pred: float = 0.0
+    unique: int = 0
+    sketch: tuple[int, ...] = ()
+
+    def same_rows(self, count: float, label: float, pred: float) -> bool:
+        """Whether rows with these sums are those of the fit."""
+        return bool(np.allclose((count, label, pred), (self.count, self.label, self.pred), rtol=_SAME, atol=0.0))
+
+    def seen(self, hashes: HashArray) -> bool | None:
+        """Whether rows of the fit are among these; None where it cannot be told."""
+        _, times = np.unique(hashes, return_counts=True)
+        twins = float(times[times > 1].sum()) / max(len(hashes), 1)
+        expected = min(len(hashes) / max(self.unique, 1), 1.0) * len(self.sketch)
+        if expected < _ENOUGH or twins > _MOSTLY_TWINS:
+            return None
+        by_chance = twins * len(self.sketch)
+        found = int(np.isin(np.array(self.sketch, dtype=np.uint64), hashes).sum())
+        return found > by_chance + _BEYOND_CHANCE * math.sqrt(by_chance) + _AT_LEAST
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**vars(self), "sketch": list(self.sketch)}
+
+
+def fingerprint_of(cells: Cells) -> RowFingerprint:
+    """The fingerprint of the rows of some cells."""
+    codes, sums = cells.codes, cells.sums
+    alone = np.flatnonzero(sums.count == 1.0)
+    hashes = np.sort(row_hashes(codes[alone], sums.pred[alone], sums.label[alone]))
+    total = sums.total()
+    known = fingerprint_of_sums(np.array([total.count, total.label, total.pred]))
+    return RowFingerprint(known.count, known.label, known.pred, len(hashes), tuple(hashes[:_SKETCH].tolist()))
+
+
+def fingerprint_of_sums(total: FloatArray, negative_sampling_rate: float = 1.0) -> RowFingerprint:
+    """The fingerprint of rows of which only count, label and prediction are known; a negative counts 1/rate times."""
+    count, label, pred = (float(value) for value in total)
+    return RowFingerprint(*rounded(np.array([label + (count - label) * negative_sampling_rate, label, pred])).tolist())
+
+
+def row_hashes(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray) -> HashArray:
+    """53 bits of codes, prediction and label of each row: whole numbers that JSON keeps."""
+    return _mixed(codes, np.ascontiguousarray(y_prob, dtype=np.float64).view(np.uint64), y_true) >> np.uint64(11)
+
+
+def data_hash(hashes: HashArray) -> str:
+    """Digest of rows in whatever order."""
+    return hashlib.sha256(np.sort(hashes).tobytes()).hexdigest()[:16]
+
+
+@kernel
+def _mixed(codes: CodeMatrix, score: HashArray, y_true: FloatArray) -> HashArray:
+    """Splitmix64 over the columns of each row."""
+    hashed = np.empty(len(codes), np.uint64)
+    for i in range(len(codes)):
+        value = score[i] ^ np.uint64(y_true[i])
+        for j in range(codes.shape[1]):
+            value = mix(next_state(value) + np.uint64(codes[i, j]))
+        hashed[i] = value
+    return hashed
+
+
 @dataclass(frozen=True)
 class TrainingResult:
     """The frozen model, how it was grown, by what its rows are known again, and what was measured on the way.
@@ -199,7 +285,7 @@ def _train_default(
 ) -> TrainingResult:
     """Cross-fitted training, then distillation; weights are scaled so that they count rows."""
     ordered, blocks, limits = tuple(feature.ordered for feature in bins), config.block_options, config.constraints
-    fingerprint = fingerprint_of(cells.codes, cells.sums)
+    fingerprint = fingerprint_of(cells)
     duplicates = duplicates_in(cells)
 
     def train(cells: Cells, usable: Sequence[int], limits: Constraints, spare_trees: int = 0) -> TrainingResult:

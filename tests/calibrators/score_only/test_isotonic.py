@@ -3,7 +3,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from mbct.calibrators import AffineCalibrator, CentredIsotonicCalibrator, IsotonicCalibrator
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
 from peers import biased_scores
 
 

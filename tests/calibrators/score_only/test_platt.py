@@ -4,7 +4,7 @@ import pytest
 from scipy.optimize import minimize
 
 from mbct.calibrators import PlattCalibrator
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
 from peers import ExactLogisticRegression, biased_scores
 
 

@@ -7,7 +7,7 @@ from mbct.calibrators import AffineCalibrator, PlattCalibrator, QuadraticCalibra
 from mbct.calibrators.score_only.counts import ScoreCounts
 from mbct.calibrators.score_only.spline import SplineMap, fit_spline
 from mbct.errors import ParameterError
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from peers import biased_scores
 
 GRID = np.linspace(0.01, 0.99, 99)

@@ -6,7 +6,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from mbct.calibrators import TemperatureCalibrator
-from mbct.stats.logodds import logit
+from mbct.stats.probabilities import logit
 from peers import biased_scores
 
 

@@ -24,7 +24,7 @@ from mbct.evaluation.diagnostics.tree_outline import first_grown, outline_tree, 
 from mbct.evaluation.diagnostics.views import compute_bins_curves, view_errors
 from mbct.evaluation.metrics.rows import Rows, read_rows, read_segments
 from mbct.metrics import ece, field_ece, net_benefit, pcoc
-from mbct.stats.scores import log_loss_of_rows
+from mbct.stats.probabilities import log_loss_of_rows
 from mbct.stats.testing import total_p_values
 
 

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbct.model.tree import apply_tree
-from mbct.stats.sums import Sums
-from mbct.training.cells import Cells
+from mbct.training.cells import Cells, Sums
 from mbct.training.paper import histogram
 from mbct.training.paper.histogram import CellSource
 

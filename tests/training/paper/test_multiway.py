@@ -59,7 +59,7 @@ def test_a_group_has_rows_enough_or_shares_the_last_one() -> None:
 def test_losses_of_a_level_are_the_closed_form_of_its_groups() -> None:
     histograms = _histograms(3)
     sums, k = _node_sums(histograms), np.linspace(0.5, 1.5, 5)
-    before, after = losses_of_level(histograms, OFFSET, sums, k, MIN_SIZE, 10.0, 2.0)
+    before, after = losses_of_level(histograms, OFFSET, sums, k, MIN_SIZE, 10.0)
     for i in range(5):
         assert before[i] == pytest.approx(_loss(sums[i : i + 1], k[i : i + 1], sums[i, COUNT]), rel=1e-12)
         for j in range(3):

@@ -11,7 +11,7 @@ from mbct.calibrators.multiclass.scaling import LogitScaling, fit_logits, fit_te
 from mbct.calibrators.multiclass.scores import ClassRows
 from mbct.data.columns import Columns
 from mbct.model.class_model import ClassScaling
-from mbct.stats.logodds import softmax
+from mbct.stats.probabilities import softmax
 from mbct.validation import FloatArray, at_least
 
 _PENALTIES = (10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)

@@ -25,9 +25,8 @@ from mbct.model.class_model import ClassModel, ClassScaling
 from mbct.model.ensemble import CalibrationEnsemble, sum_trees
 from mbct.model.file_check import MOST_FEATURES, fault, read_bins, read_list, read_object, read_trees, text
 from mbct.progress import TYPICAL_ROUNDS, progress
-from mbct.stats.logodds import log_scores, logit, scaled_to_one, softmax
-from mbct.stats.sums import Duplicates
-from mbct.training.binned_rows import BinnedRows
+from mbct.stats.probabilities import log_scores, logit, scaled_to_one, softmax
+from mbct.training.binned_rows import BinnedRows, Duplicates
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_score_bins
 from mbct.training.boosting import BoostingOptions
 from mbct.training.evidence import identifying_time

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize
 from mbct.calibrators.multiclass.scores import ClassRows, ManyScores
 from mbct.errors import ParameterError
 from mbct.model.class_model import LOG_RANGE, LOWEST_FLOOR, ClassModel, ClassScaling
-from mbct.stats.logodds import EPSILON, log_scores, softmax
+from mbct.stats.probabilities import EPSILON, log_scores, softmax
 from mbct.validation import FloatArray, at_least
 
 Structure = Literal["temperature", "vector", "matrix"]

@@ -11,7 +11,7 @@ from mbct.calibrators.score_only.counts import ScoreCounts, edges_between, start
 from mbct.calibrators.score_only.logistic import PlattMap, fit_platt
 from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, StepMap, is_step_function
 from mbct.errors import ParameterError
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 from mbct.validation import FloatArray, at_least
 
 Strategy = Literal["uniform-mass", "equal-width"]

@@ -12,7 +12,7 @@ from mbct.calibrators.score_only.counts import ScoreCounts, held_out_folds
 from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap
 from mbct.errors import ParameterError
 from mbct.model.file_check import numbers, read_list, read_object, text
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 from mbct.validation import FloatArray, at_least
 
 MOST_MEMBERS = 1000

@@ -9,7 +9,7 @@ from sklearn.isotonic import isotonic_regression
 from mbct.calibrators.score_only.counts import ScoreCounts
 from mbct.calibrators.score_only.score_map import LinearMap, ScoreCalibrator
 from mbct.calibrators.score_only.spline import AffineCalibrator
-from mbct.stats.logodds import logit, sigmoid
+from mbct.stats.probabilities import logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
 _STEPS = 40

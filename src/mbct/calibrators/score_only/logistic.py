@@ -9,7 +9,7 @@ import numpy as np
 from mbct.calibrators.score_only.counts import ScoreCounts
 from mbct.calibrators.score_only.score_map import LARGEST_NUMBER, ScoreCalibrator, ScoreMap
 from mbct.errors import ParameterError
-from mbct.stats.logodds import EPSILON, logit, sigmoid
+from mbct.stats.probabilities import EPSILON, logit, sigmoid
 from mbct.validation import FloatArray
 
 _MAX_STEPS = 200

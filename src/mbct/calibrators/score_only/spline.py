@@ -13,7 +13,7 @@ import numpy as np
 from mbct.calibrators.score_only.counts import ScoreCounts, held_out_folds, uniform_mass_starts
 from mbct.calibrators.score_only.logistic import fit_logistic
 from mbct.calibrators.score_only.score_map import ScoreCalibrator, ScoreMap, rises
-from mbct.stats.logodds import log_loss_of_logodds, logit, sigmoid
+from mbct.stats.probabilities import log_loss_of_logodds, logit, sigmoid
 from mbct.validation import FloatArray, at_least
 
 _KNOTS = (1, 2, 3, 5, 8)  # Numbers of knots that are tried: affine, quadratic, and what more rows may support

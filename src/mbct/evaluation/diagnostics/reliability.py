@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from mbct.evaluation.metrics.rows import Rows, check_confidence, check_count, read_one_column, read_rows
 from mbct.evaluation.metrics.totals import compare_totals
 from mbct.stats.divisions import Bins, equal_width, uniform_mass
-from mbct.stats.scores import isotonic_rates
+from mbct.stats.probabilities import isotonic_rates
 from mbct.stats.testing import effective_share
 from mbct.training.folds import BlockColumns, BlockSize
 from mbct.validation import FloatArray

@@ -9,9 +9,9 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.model.provenance import FitTrace, SplitRecord
 from mbct.model.rules import condition
-from mbct.stats.scores import log_losses
+from mbct.model.tree import FitTrace, SplitRecord
+from mbct.stats.probabilities import log_losses
 from mbct.stats.theorem import label_rate_bound
 from mbct.validation import FloatArray
 

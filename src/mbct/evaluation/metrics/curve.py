@@ -13,7 +13,7 @@ from mbct.evaluation.metrics.calibration_curve import net_benefits
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate
 from mbct.evaluation.metrics.rows import Rows, check_count
-from mbct.stats.scores import log_losses
+from mbct.stats.probabilities import log_losses
 from mbct.validation import as_column, as_weights
 
 

@@ -37,7 +37,7 @@ from mbct.stats.partition_error import (
     prediction_ratio,
     relative_field_error,
 )
-from mbct.stats.scores import auc_of_atoms
+from mbct.stats.probabilities import auc_of_atoms
 from mbct.stats.testing import CORRECTIONS
 from mbct.validation import FloatArray
 
@@ -283,7 +283,7 @@ def _intervals(
         weight = ordered.drawn(times).weight
         found = np.full((len(chosen), len(parts)), np.nan)
         for k, (part, index) in enumerate(parts):
-            drawn = part.with_weight(weight[index])
+            drawn = replace(part, weight=weight[index])
             if drawn.weight.any():
                 found[:, k] = [METRICS[name](drawn) for name in chosen]
         return found

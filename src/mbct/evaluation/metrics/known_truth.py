@@ -5,11 +5,36 @@ from typing import Any
 import numpy as np
 
 from mbct.evaluation.metrics.results import Estimate
-from mbct.evaluation.metrics.rows import check_choice, check_count
+from mbct.evaluation.metrics.rows import check_choice, check_count, check_norm
 from mbct.model.certificate import CertifiedBin
 from mbct.stats.divisions import Bins, atoms_by_prediction
-from mbct.stats.partition_error import finer_partition_error, partition_error, shuffled_view
+from mbct.stats.partition_error import finer_partition_error, partition_error, shuffled_view, true_calibration_error
 from mbct.validation import FloatArray, as_probabilities, as_weights, same_length
+
+
+def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) -> Estimate:
+    """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce), for data whose probabilities are known.
+
+    Parameters
+    ----------
+    truth, y_prob : array
+        True probabilities E[Y|X] of the rows, and predicted ones.
+    norm : float, default=2
+        The norm p, from 1 to ``math.inf``.
+    sample_weight : array, number or None, default=None
+        Weights of the rows; None counts each row once.
+
+    Returns
+    -------
+    error : Estimate
+        A float with ``interval``.
+
+    Examples
+    --------
+    >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
+    0.125
+    """
+    return Estimate(true_calibration_error(*_read(truth, y_prob, sample_weight), check_norm(norm)))
 
 
 def epce(truth: Any, y_prob: Any, *, sample_weight: Any = None) -> Estimate:

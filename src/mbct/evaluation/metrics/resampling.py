@@ -6,7 +6,7 @@ Where rows belong together (a day, a patient), whole blocks of rows are drawn, n
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, TypeVar
 
 import numpy as np
@@ -118,7 +118,7 @@ class Resampling:
         ordered = rows.in_one_order()
 
         def draw(rng: np.random.Generator) -> float:
-            return statistic(ordered.with_labels((rng.random(len(ordered)) < ordered.y_prob).astype(np.float64)))
+            return statistic(replace(ordered, y_true=(rng.random(len(ordered)) < ordered.y_prob).astype(np.float64)))
 
         simulated = self._repeat(draw, self.n_null, stream=1)
         reached = int(np.sum(simulated >= value * (1.0 - 1e-12)))

@@ -14,7 +14,7 @@ from mbct.data.columns import factorize, read_columns
 from mbct.errors import DataError, ParameterError
 from mbct.evaluation.metrics.calibration_curve import curve_distances
 from mbct.stats.divisions import Bins, atoms_by_prediction, atoms_of_sorted, by_group, rows_as_bins, uniform_mass
-from mbct.stats.scores import (
+from mbct.stats.probabilities import (
     Decomposition,
     brier_decomposition,
     brier_of_atoms,
@@ -127,18 +127,10 @@ class Rows:
         rows = self.take(order)
         return OrderedRows(rows.y_prob, rows.y_true, rows.weight, rows.groups, rows.blocks, rows.in_order)
 
-    def with_labels(self, y_true: FloatArray) -> Self:
-        """Other labels."""
-        return replace(self, y_true=y_true)
-
 
 @dataclass(frozen=True)
 class OrderedRows(Rows):
     """Rows in ascending order of prediction, which masks leave in order: nothing is sorted again for each resample."""
-
-    def with_weight(self, weight: FloatArray) -> Self:
-        """Other weights, some of which may be 0."""
-        return replace(self, weight=weight)
 
     def drawn(self, times: npt.NDArray[np.integer]) -> "Resample":
         """Every row as many ``times`` as its block, or where rows stand alone as itself."""

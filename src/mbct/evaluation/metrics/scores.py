@@ -9,7 +9,7 @@ from mbct.errors import DataError
 from mbct.evaluation.metrics.resampling import IntervalOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScoreEstimate
 from mbct.evaluation.metrics.rows import Rows, read_one_column
-from mbct.stats.scores import auc_by_group, auc_of_atoms
+from mbct.stats.probabilities import auc_by_group, auc_of_atoms
 
 
 def log_loss(

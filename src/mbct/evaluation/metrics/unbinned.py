@@ -1,41 +1,10 @@
-"""Errors without bins: smooth ECE, ECCE and, where the probabilities are known, the true calibration error."""
+"""Errors without bins: smooth ECE and ECCE."""
 
 from typing import Any, Unpack
 
 from mbct.evaluation.metrics.resampling import IntervalOptions, NullOptions, prepare
 from mbct.evaluation.metrics.results import Estimate, ScaledEstimate
-from mbct.evaluation.metrics.rows import check_norm
 from mbct.stats.expected_error import brownian_range_tail, cumulative_error, cumulative_scale, in_sigmas, smooth_error
-from mbct.stats.partition_error import true_calibration_error
-from mbct.validation import as_probabilities, as_weights, same_length
-
-
-def tce(truth: Any, y_prob: Any, *, norm: float = 2, sample_weight: Any = None) -> Estimate:
-    """TCE_p = (E|E[Y|X] − f(X)|^p)^{1/p}, equation (tce), for data whose probabilities are known.
-
-    Parameters
-    ----------
-    truth, y_prob : array
-        True probabilities E[Y|X] of the rows, and predicted ones.
-    norm : float, default=2
-        The norm p, from 1 to ``math.inf``.
-    sample_weight : array, number or None, default=None
-        Weights of the rows; None counts each row once.
-
-    Returns
-    -------
-    error : Estimate
-        A float with ``interval``.
-
-    Examples
-    --------
-    >>> float(tce([0.25, 0.5], [0.5, 0.5], norm=1))
-    0.125
-    """
-    known, p = as_probabilities(truth, "truth"), as_probabilities(y_prob)
-    same_length(len(known), y_prob=p)
-    return Estimate(true_calibration_error(known, p, as_weights(sample_weight, len(p)), check_norm(norm)))
-
 
 BROWNIAN_NULL = "the predictions were right (range of Brownian motion)"
 

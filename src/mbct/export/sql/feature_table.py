@@ -2,22 +2,29 @@
 
 Its columns are, by code: how far the value moves the place in the array of a tree; the code itself, for conditions on a
 number; bits, for conditions on a category. A feature of few codes has one bit a code, so that any set is a mask; a
-category of more has a bit for each set that some branch asks for.
+category of more has a bit for each set that some branch asks for. A value without a row leaves NULL, which no test
+passes, so it falls to the default as an unseen value must.
+
+The table is created for itself, or stands as VALUES in the statement, where large categories would make long IN lists
+in every tree: measured in DuckDB on 32 trees × 32 leaves and 3,000 values, a quarter of the text, a tenth of the time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from mbct.export.spelling import is_int64
 from mbct.export.sql.conditions import compared, empty_is_missing, literal, membership, missing_condition, spellings
 from mbct.export.sql.dialects import Dialect
-from mbct.export.sql.lookup import has_one_type
 from mbct.model.bins import CategoryBins, Feature, NumberBins
-from mbct.model.conditions import CodeBranch, intervals
+from mbct.model.conditions import CodeBranch, Decision, decisions, intervals
+from mbct.model.ensemble import CalibrationEnsemble
 
 _FROM_VALUES = 6
 """A category with fewer values is coded by a CASE; one with more is joined by value."""
-_BITS = 62
-"""Bits of a column: they fit a whole number of 64 bits in every engine."""
+_FROM_LISTED = 1000
+"""A category whose IN lists hold fewer values over all trees keeps them in a statement: they read better."""
+_BITS, _PLAIN_BITS = 62, 30
+"""Bits of a column: a whole number of 64 bits holds them; as VALUES, every engine takes them for a plain integer."""
 
 
 @dataclass
@@ -27,6 +34,7 @@ class FeatureTable:
     bins: Feature
     column: str
     alias: str
+    n_bits: int = _BITS
     columns: dict[str, list[int]] = field(default_factory=dict)
     """By name: the number of every code."""
     _bit_of: dict[frozenset[int], int] = field(default_factory=dict)
@@ -35,7 +43,9 @@ class FeatureTable:
     def by_value(self) -> bool:
         """Whether the table is joined by the value; otherwise by its code."""
         bins = self.bins
-        return isinstance(bins, CategoryBins) and bins.n_values >= _FROM_VALUES and has_one_type(bins)
+        if not isinstance(bins, CategoryBins) or bins.n_values < _FROM_VALUES:
+            return False
+        return bins.value_type == "string" or (bins.value_type == "integer" and all(map(is_int64, bins.values)))
 
     @property
     def _knows_missing(self) -> bool:
@@ -45,7 +55,7 @@ class FeatureTable:
     @property
     def _compares_codes(self) -> bool:
         """Whether conditions compare codes; otherwise they test bits."""
-        return isinstance(self.bins, NumberBins) and self.bins.n_codes > _BITS
+        return isinstance(self.bins, NumberBins) and self.bins.n_codes > self.n_bits
 
     def number(self, dialect: Dialect, name: str) -> str:
         """The number of a row's value in one of the columns."""
@@ -64,15 +74,15 @@ class FeatureTable:
             self.columns["code"] = list(range(self.bins.n_codes))
             return
         known = list(dict.fromkeys(filter(None, map(self._known, sets))))
-        if self.bins.n_codes <= _BITS:
+        if self.bins.n_codes <= self.n_bits:
             known = [frozenset([code]) for code in range(self.bins.n_codes)]
         self._bit_of = {codes: bit for bit, codes in enumerate(known)}
-        for begin in range(0, len(known), _BITS):
+        for begin in range(0, len(known), self.n_bits):
             word = [0] * self.bins.n_codes
-            for bit, codes in enumerate(known[begin : begin + _BITS]):
+            for bit, codes in enumerate(known[begin : begin + self.n_bits]):
                 for code in codes:
                     word[code] |= 1 << bit
-            self.columns[_word_name(begin // _BITS)] = word
+            self.columns[_word_name(begin // self.n_bits)] = word
 
     def condition(self, dialect: Dialect, branch: CodeBranch, position: int) -> str:
         """True where a row has one of the codes of a case, given that the cases before it were tested in vain."""
@@ -101,7 +111,8 @@ class FeatureTable:
         bits = sorted(self._bit_of[frozenset([code])] for code in known) if of_set is None else [of_set]
         masks: dict[int, int] = {}
         for bit in bits:
-            masks[bit // _BITS] = masks.get(bit // _BITS, 0) | 1 << bit % _BITS
+            word, place = divmod(bit, self.n_bits)
+            masks[word] = masks.get(word, 0) | 1 << place
         return [dialect.bit_test.format(self._found(dialect, _word_name(w)), mask) for w, mask in masks.items()]
 
     def _known(self, codes: frozenset[int]) -> frozenset[int]:
@@ -115,12 +126,30 @@ class FeatureTable:
     def creates(self, dialect: Dialect, name: str) -> list[str]:
         """Statements that create the table."""
         listed = ", ".join(map(dialect.identifier, ("key", *self.columns)))
-        return dialect.create_rows(name, listed, self._rows(dialect))
+        return dialect.create_rows(name, listed, [f"({row})" for row in self._rows(dialect)])
 
     def join(self, dialect: Dialect, name: str) -> str:
         """What joins the table called ``name``."""
-        alias = dialect.identifier(self.alias)
-        return f"LEFT JOIN {name} AS {alias} ON {self._found(dialect, 'key')} = {self._key(dialect)}"
+        return f"LEFT JOIN {name} AS {dialect.identifier(self.alias)} ON {self._same_key(dialect)}"
+
+    def join_values(self, dialect: Dialect) -> list[str]:
+        """What joins the table of a category as VALUES, line by line."""
+        names = [dialect.identifier(name) for name in ("key", *self.columns)]
+        text, whole = dialect.column_types
+        of_text = isinstance(self.bins, CategoryBins) and self.bins.value_type == "string"
+        kinds = [text if of_text else whole, *[whole] * len(self.columns)]
+        head, tail = dialect.values_table.format(
+            alias=dialect.identifier(self.alias),
+            columns=", ".join(names),
+            numbered=", ".join(f"column{i} AS {name}" for i, name in enumerate(names, start=1)),
+            typed=", ".join(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True)),
+            rows="\0",
+        ).split("\0")
+        *rows, last = (f"  {dialect.values_row.format(row)}" for row in self._rows(dialect))
+        return [f"LEFT JOIN {head}", *(f"{row}," for row in rows), last, f"{tail} ON {self._same_key(dialect)}"]
+
+    def _same_key(self, dialect: Dialect) -> str:
+        return f"{self._found(dialect, 'key')} = {self._key(dialect)}"
 
     def _key(self, dialect: Dialect) -> str:
         """What is looked up: the value itself, or its code."""
@@ -138,7 +167,7 @@ class FeatureTable:
         return f"CASE {cases} ELSE {bins.unseen} END"
 
     def _rows(self, dialect: Dialect) -> list[str]:
-        """Rows of the table, in SQL."""
+        """What the rows of the table hold, in SQL."""
         if not isinstance(self.bins, CategoryBins) or not self.by_value:
             return [self._row(str(code), code) for code in range(self.bins.n_codes)]
         empty = dialect.text(dialect.suffix)
@@ -150,7 +179,33 @@ class FeatureTable:
         return [self._row(text, code) for text, code in keys.items()]
 
     def _row(self, key: str, code: int) -> str:
-        return f"({', '.join([key, *(str(numbers[code]) for numbers in self.columns.values())])})"
+        return ", ".join([key, *(str(numbers[code]) for numbers in self.columns.values())])
+
+
+def asked_sets(trees: Iterable[Decision]) -> dict[int, list[frozenset[int]]]:
+    """By feature: the sets of codes that branches of some trees ask for."""
+    asked: dict[int, list[frozenset[int]]] = {}
+    for branch in (branch for tree in trees for branch in _branches(tree)):
+        asked.setdefault(branch.feature, []).extend(case.codes for case in branch.cases)
+    return asked
+
+
+def _branches(decision: Decision) -> Iterator[CodeBranch]:
+    if isinstance(decision, CodeBranch):
+        yield decision
+        for case in (*decision.cases, decision.default):
+            yield from _branches(case.below)
+
+
+def listed_tables(model: CalibrationEnsemble, columns: Sequence[str]) -> dict[int, FeatureTable]:
+    """Tables of the categories that are worth one beside the trees as CASE."""
+    found: dict[int, FeatureTable] = {}
+    for j, sets in sorted(asked_sets(decisions(model)).items()):
+        table = FeatureTable(model.bins[j], columns[j], f"feature_{j}", _PLAIN_BITS)
+        if table.by_value and sum(map(len, set(sets))) >= _FROM_LISTED:
+            table.ask(sets)
+            found[j] = table
+    return found
 
 
 def _word_name(number: int) -> str:

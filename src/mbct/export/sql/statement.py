@@ -10,12 +10,12 @@ from mbct.errors import ParameterError
 from mbct.export.sql.case import WriteCondition, case_lines, indented
 from mbct.export.sql.conditions import interval_conditions, membership, missing_condition
 from mbct.export.sql.dialects import DIALECTS, Dialect, dialect_of
-from mbct.export.sql.lookup import LookupTable, lookups
+from mbct.export.sql.feature_table import FeatureTable, listed_tables
 from mbct.export.sql.tables import JoinedTables, case_leaves, joined_tables, worth_joining
-from mbct.model.bins import NumberBins
-from mbct.model.conditions import CodeBranch, decision_of, decisions, used_features
+from mbct.model.bins import CategoryBins, NumberBins
+from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble
-from mbct.stats.logodds import EPSILON
+from mbct.stats.probabilities import EPSILON
 
 Form = Literal["expression", "select", "view", "tables", "auto"]
 FORMS: tuple[Form, ...] = ("expression", "select", "view", "tables", "auto")
@@ -97,9 +97,9 @@ def query_and_tables(
     plain = joined = JoinedTables([], [], {}, condition_writer(model, dialect, names, {}))
     if tables_name is not None:
         joined = joined_tables(model, dialect, of_source, tables_name)
-    elif lookup := lookups(model, decisions(model)):  # large categories
-        joins = [line for feature, each in lookup.items() for line in each.join(dialect, of_source[feature])]
-        joined = JoinedTables([], joins, {}, condition_writer(model, dialect, of_source, lookup))
+    elif listed := listed_tables(model, of_source):
+        joins = [line for each in listed.values() for line in each.join_values(dialect)]
+        joined = JoinedTables([], joins, {}, condition_writer(model, dialect, of_source, listed))
     every, start, read = ("*", source, names) if joined is plain else (f"{alias}.*", f"{source} AS {alias}", of_source)
     *lines, last = indented(_expression(model, dialect, read, joined.condition, joined.steps))
     selected = [f"  {every},", *lines, f"{last} AS {dialect.identifier(output)}"]
@@ -179,19 +179,17 @@ def tree_steps(
 
 
 def condition_writer(
-    model: CalibrationEnsemble, dialect: Dialect, columns: list[str], tables: dict[int, LookupTable]
+    model: CalibrationEnsemble, dialect: Dialect, columns: list[str], tables: dict[int, FeatureTable]
 ) -> WriteCondition:
     """Conditions on raw columns, or on the bits of joined ``tables``."""
 
     def condition(branch: CodeBranch, position: int) -> str:
+        if branch.feature in tables:
+            return tables[branch.feature].condition(dialect, branch, position)
         bins, column, codes = model.bins[branch.feature], columns[branch.feature], branch.cases[position].codes
-        parts: list[str | None]
+        parts: list[str | None] = [membership(dialect, bins, column, codes)] if isinstance(bins, CategoryBins) else []
         if isinstance(bins, NumberBins):
-            parts = [*interval_conditions(dialect, bins, column, branch, position)]
-        elif branch.feature in tables:
-            parts = [tables[branch.feature].test(dialect, codes)]
-        else:
-            parts = [membership(dialect, bins, column, codes)]
+            parts += interval_conditions(dialect, bins, column, branch, position)
         if bins.missing in codes:
             parts.append(missing_condition(dialect, bins, column))
         return " OR ".join(filter(None, parts)) or "1 = 0"

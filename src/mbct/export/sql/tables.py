@@ -14,8 +14,7 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.export.sql.case import WriteCondition
 from mbct.export.sql.dialects import Dialect
-from mbct.export.sql.feature_table import FeatureTable
-from mbct.export.sql.lookup import branches
+from mbct.export.sql.feature_table import FeatureTable, asked_sets
 from mbct.model.conditions import CodeBranch, decision_of, used_features
 from mbct.model.ensemble import CalibrationEnsemble, large_table
 from mbct.model.tables import FIRST, TreeTable, stack_tables
@@ -106,11 +105,7 @@ def joined_tables(
     steps = {}
     for t, table in found.items():
         steps[t] = _step(model, t, table, arrays, [feature(j) for j in table.features])
-    asked: dict[int, list[frozenset[int]]] = {}
-    for t, tree in enumerate(model.trees):
-        for branch in branches(decision_of(model, tree)) if t not in found else ():
-            asked.setdefault(branch.feature, []).extend(case.codes for case in branch.cases)
-    for j, sets in asked.items():
+    for j, sets in asked_sets(decision_of(model, tree) for t, tree in enumerate(model.trees) if t not in found).items():
         feature(j).ask(sets)
     _refuse_size(model, found, arrays, features, dialect)
 

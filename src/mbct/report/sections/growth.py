@@ -5,7 +5,7 @@ from typing import Any
 
 from mbct.data.columns import encode
 from mbct.evaluation.diagnostics.tree_outline import TreeNode, TreeOutline, first_grown, outline_tree, replay_growth
-from mbct.model.provenance import FitTrace, SplitRecord
+from mbct.model.tree import FitTrace, SplitRecord
 from mbct.report.charts import AFTER, BEFORE, altair, chart, figure, tooltip, upright_axis
 from mbct.report.page import Section, card, number, text
 from mbct.report.scored import Scored

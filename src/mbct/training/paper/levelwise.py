@@ -7,7 +7,7 @@ a database.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -58,22 +58,20 @@ class SplitEvaluator(Protocol):
 
 @dataclass(frozen=True)
 class PaperGrowth:
-    """When a node is split: depth, β (``min_bin_size``), and the loss's bin size and norm."""
+    """When a node is split: depth, β (``min_bin_size``), and the loss's bin size."""
 
     max_depth: int
     min_bin_size: float
     bin_size: float
-    norm: float = 2.0
 
 
-@dataclass(frozen=True)
-class GrownSplit:
+class GrownSplit(NamedTuple):
     """A split that happened, for the trace."""
 
     node: int
     depth: int
     feature: int
-    count: float
+    weight: float
     n_children: int
     loss_before: float
     loss_after: float
@@ -122,7 +120,7 @@ class _Growing:
         """Closed-form MVCE of all rows, from their (Σd, Σd²) at one or more times."""
         residual, squared = np.atleast_2d(totals).T
         count = np.full(len(residual), self.sums[0, COUNT])
-        found: list[float] = closed_form_mvce(count, residual, squared, growth.bin_size, growth.norm).tolist()
+        found: list[float] = closed_form_mvce(count, residual, squared, growth.bin_size).tolist()
         return found
 
     def frozen(self) -> CalibrationTree:
@@ -201,8 +199,8 @@ def _best_features(
 ) -> tuple[Positions, FloatArray, FloatArray]:
     """The feature to split each node by, −1 where its loss would not fall, and the loss before and after."""
     multipliers = growing.multiplier[nodes]
-    limits = (growth.min_bin_size, growth.bin_size, growth.norm)
-    before, losses = losses_of_level(histograms, offset, growing.sums[nodes], multipliers, *limits)
+    sums = growing.sums[nodes]
+    before, losses = losses_of_level(histograms, offset, sums, multipliers, growth.min_bin_size, growth.bin_size)
     if evaluator is not None:
         before = np.array(
             [evaluator.node_loss(*item) for item in zip(nodes.tolist(), multipliers.tolist(), strict=True)]

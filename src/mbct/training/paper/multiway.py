@@ -13,6 +13,7 @@ from mbct.validation import FloatArray
 
 MULTIPLIER_LIMIT = 1000.0
 """A bin without positives would get k = 0, from which no later tree could recover: 1/1000 ≤ k ≤ 1000."""
+NORM = 2.0  # Of the closed form
 STAY = 0
 """Group of codes whose rows stay at the node."""
 
@@ -96,7 +97,6 @@ def losses_of_level(
     multipliers: FloatArray,
     min_size: float,
     bin_size: float,
-    norm: float,
 ) -> tuple[FloatArray, FloatArray]:
     """Closed-form MVCE of each node as it is, and after a split by each feature, equation (select_feat).
 
@@ -108,13 +108,13 @@ def losses_of_level(
     group = np.empty(histograms.shape[1], np.int64)
     for i in range(len(sums)):
         residual = multipliers[i] * sums[i, PRED] - sums[i, LABEL]
-        before[i] = mvce_of_sums(sums[i, COUNT], residual, squared_after(sums[i], multipliers[i]), bin_size, norm)
+        before[i] = mvce_of_sums(sums[i, COUNT], residual, squared_after(sums[i], multipliers[i]), bin_size, NORM)
         for j in range(n_features):
             histogram = histograms[i, offset[j] : offset[j + 1]]
             n_groups = group_codes(histogram, min_size, group)
             if n_groups >= 2:
                 residual, squared = residuals_after(group_sums(histogram, group, n_groups), multipliers[i])
-                after[i, j] = mvce_of_sums(sums[i, COUNT], residual, squared, bin_size, norm)
+                after[i, j] = mvce_of_sums(sums[i, COUNT], residual, squared, bin_size, NORM)
     return before, after
 
 

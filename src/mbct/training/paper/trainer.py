@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mbct.errors import DataError, ParameterError
-from mbct.model.provenance import FitTrace, RoundRecord, SplitRecord
-from mbct.model.tree import CalibrationTree
+from mbct.model.tree import CalibrationTree, FitTrace, RoundRecord, SplitRecord
 from mbct.stats.multi_view import mvce_of_sums
 from mbct.stats.theorem import min_bin_size
 from mbct.training.cells import Cells
@@ -14,6 +13,7 @@ from mbct.training.folds import BlockOptions, row_blocks
 from mbct.training.paper.histogram import COUNT, LABEL, PRED, PRED2, PRED_LABEL, CellSource
 from mbct.training.paper.levelwise import GrownSplit, LevelSource, PaperGrowth, SplitEvaluator, grow_level_wise
 from mbct.training.paper.losses import RowLossEvaluator, row_loss
+from mbct.training.paper.multiway import NORM
 from mbct.validation import FloatArray
 
 _VALIDATION_FOLDS = 5  # One of five stretches of blocks is held out
@@ -32,7 +32,6 @@ class PaperOptions:
     max_depth: int = 5
     min_bin_size: float | str = 1000
     loss: str = "mvce"
-    norm: float = 2.0
     alpha: float = 0.05
     max_relative_error: float = 0.1
     validate: str | None = None
@@ -48,8 +47,6 @@ class PaperOptions:
             raise ParameterError(f"alpha={self.alpha!r} must lie between 0 and 1")
         if not self.max_relative_error > 0.0:
             raise ParameterError(f"max_relative_error={self.max_relative_error!r} must be above 0")
-        if self.norm not in (1, 2):
-            raise ParameterError(f"norm={self.norm!r} must be 1 or 2")
         if self.validate not in (None, "blocks"):
             raise ParameterError(f"validate={self.validate!r} must be None or 'blocks'")
         row_loss(self.loss)
@@ -60,7 +57,7 @@ class PaperOptions:
             size = float(min_bin_size(label / count, count, self.max_relative_error, self.alpha))
         else:
             size = float(self.min_bin_size)
-        return PaperGrowth(self.max_depth, size, size / 2.0, float(self.norm))
+        return PaperGrowth(self.max_depth, size, size / 2.0)
 
 
 def boost_cells(
@@ -125,20 +122,7 @@ def boost(
         rounds.append(RoundRecord(number, before, after, kept))
         if not kept:
             break
-        splits.extend(
-            SplitRecord(
-                number,
-                g.node,
-                g.depth,
-                names[g.feature],
-                g.count,
-                g.n_children,
-                g.loss_before,
-                g.loss_after,
-                g.tree_loss,
-            )
-            for g in grown
-        )
+        splits.extend(SplitRecord(number, g.node, g.depth, names[g.feature], *g[3:]) for g in grown)
         trees.append(tree)
         source.multiply(tree.leaf_value)
         before = after
@@ -149,4 +133,4 @@ def _loss_unchanged(source: LevelSource, growth: PaperGrowth) -> float:
     """Closed-form MVCE of the predictions as they came."""
     sums = source.level_sums([0])[0, : source.n_codes[0]].sum(axis=0)
     squared = sums[PRED2] - 2.0 * sums[PRED_LABEL] + sums[LABEL]
-    return mvce_of_sums(sums[COUNT], sums[PRED] - sums[LABEL], squared, growth.bin_size, growth.norm)
+    return mvce_of_sums(sums[COUNT], sums[PRED] - sums[LABEL], squared, growth.bin_size, NORM)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mbct.stats.sums import Duplicates, find_duplicates, rate_by_score
+from mbct.training.binned_rows import Duplicates, find_duplicates, rate_by_score
 
 
 def cells_of_rows(rng, n_rows, n_cells, rates, weight):

@@ -1,7 +1,7 @@
 import numpy as np
 
-from mbct.model.provenance import data_hash, fingerprint_of, row_hashes
-from mbct.stats.sums import Sums
+from mbct.training.cells import Cells, Sums
+from mbct.training.trainer import data_hash, fingerprint_of, row_hashes
 
 
 def rows(seed, n_rows, scores=None):
@@ -13,7 +13,8 @@ def rows(seed, n_rows, scores=None):
 
 def fingerprint(codes, score, label):
     one = np.ones(len(score))
-    return fingerprint_of(codes, Sums(one, label, score, score**2, score * label, score))
+    sums = Sums(one, label, score, score**2, score * label, score)
+    return fingerprint_of(Cells(codes, sums, (20, 5), "", one_score=True))
 
 
 def test_rows_of_the_fit_are_seen_in_part_and_in_any_order():

@@ -1,6 +1,8 @@
-"""Scores of predictions: log loss, normalised entropy, Brier score and its decomposition, AUC, and changes of rank."""
+"""Probabilities: as log-odds, and how well they fit labels: log loss, Brier score, AUC, changes of rank, residuals."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +11,60 @@ from scipy.special import xlogy
 from mbct.jit import kernel
 from mbct.stats.divisions import Bins, atoms_by_group
 from mbct.validation import FloatArray
+
+EPSILON = 1e-9
+"""Predictions are kept this far from 0 and 1 before their logarithm is taken; log-odds stay within ±20.7."""
+
+
+def logit(probability: Any) -> FloatArray:
+    """log(p / (1 − p)), with p held inside [ε, 1 − ε].
+
+    >>> logit([0.5, 0.75]).round(4).tolist()
+    [0.0, 1.0986]
+    """
+    p = np.clip(np.asarray(probability, dtype=np.float64), EPSILON, 1.0 - EPSILON)
+    return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
+
+
+def sigmoid(log_odds: Any) -> FloatArray:
+    """1 / (1 + exp(−z)), without overflow at either end.
+
+    >>> sigmoid([0.0, -1000.0]).tolist()
+    [0.5, 0.0]
+    """
+    z = np.asarray(log_odds, dtype=np.float64)
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small), dtype=np.float64)
+
+
+@kernel
+def probability_of(log_odds: float) -> float:
+    """:func:`sigmoid` of one number, for other kernels, which take it in whole."""
+    small = np.exp(-abs(log_odds))
+    return float((1.0 if log_odds >= 0.0 else small) / (1.0 + small))
+
+
+def log_scores(probabilities: FloatArray, floor: float = EPSILON) -> FloatArray:
+    """Logarithms of the scores of classes, held at or above ``floor``."""
+    return np.log(np.clip(probabilities, floor, 1.0))
+
+
+def softmax(z: FloatArray) -> FloatArray:
+    """Probabilities of rows of log-weights."""
+    e = np.exp(z - z.max(axis=1, keepdims=True))
+    return np.asarray(e / e.sum(axis=1, keepdims=True), dtype=np.float64)
+
+
+def scaled_to_one(each: FloatArray) -> FloatArray:
+    """Probabilities of classes that were found one by one, scaled to sum to one in each row; uniform if all are 0."""
+    total = each.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, each / np.where(total > 0.0, total, 1.0), 1.0 / each.shape[1])
+
+
+def log_loss_of_logodds(log_odds: FloatArray, label: FloatArray) -> FloatArray:
+    """Per-row log loss −y·log q − (1−y)·log(1−q) at q = σ(z), computed as log(1 + e^z) − y·z."""
+    return np.logaddexp(0.0, log_odds) - label * log_odds
+
 
 _SMALLEST = float(np.finfo(np.float64).eps)
 """Predictions are kept this far from 0 and 1 in the log loss, so that a certain mistake costs 36, not infinity."""
@@ -165,3 +221,56 @@ def _inversions(rank: npt.NDArray[np.int64]) -> float:
             tree[at] += 1
             at += at & -at
     return total
+
+
+@dataclass(frozen=True)
+class BlockCorrelation:
+    """Intra-class correlation of residuals and the share of random groupings that reach it."""
+
+    value: float
+    p_value: float
+
+
+def block_correlation(
+    y_true: FloatArray,
+    y_prob: FloatArray,
+    block: npt.NDArray[np.integer],
+    *,
+    within: Sequence[npt.NDArray[np.integer]] = (),
+    n_permutations: int = 99,
+    seed: int = 0,
+) -> BlockCorrelation:
+    """Mean product of the standardized residuals of two rows of one block, tested against permuted blocks.
+
+    With r_i = (y_i − p_i)/√(p_i(1 − p_i)) less its mean, and its means ``within`` other groups of rows, over all pairs
+    of rows of one block, ρ = Σ_b((Σr)² − Σr²) / Σ_b n_b(n_b − 1). The first permutation that reaches it ends the test:
+    the p-value is one over their number (Besag & Clifford 1991).
+
+    >>> rng = np.random.default_rng(0)
+    >>> block = np.repeat(np.arange(200), 20)
+    >>> shock = rng.normal(0.0, 1.0, 200)[block]
+    >>> shared = (rng.random(4000) < 1.0 / (1.0 + np.exp(-shock))).astype(float)
+    >>> found = block_correlation(shared, np.full(4000, 0.5), block)
+    >>> round(found.value, 1), found.p_value
+    (0.2, 0.01)
+    """
+    variance = np.clip(y_prob * (1.0 - y_prob), 1e-6, None)
+    residual = (y_true - y_prob) / np.sqrt(variance)
+    for group in (np.zeros(len(residual), dtype=np.intp), *within):
+        n_rows = np.bincount(group)
+        residual -= (np.bincount(group, residual) / np.maximum(n_rows, 1))[group]
+    _, number, size = np.unique(block, return_inverse=True, return_counts=True)
+    pairs = float(np.sum(size * (size - 1.0)))
+    if pairs == 0.0:
+        return BlockCorrelation(0.0, 1.0)
+    own = float(np.sum(residual**2))
+
+    def shared(values: FloatArray) -> float:
+        return float(np.sum(np.bincount(number, values) ** 2)) - own
+
+    found = shared(residual)
+    rng = np.random.default_rng(seed)
+    for tried in range(1, n_permutations + 1):
+        if shared(rng.permutation(residual)) >= found:
+            return BlockCorrelation(found / pairs, 1.0 / tried)
+    return BlockCorrelation(found / pairs, 1.0 / (1.0 + n_permutations))

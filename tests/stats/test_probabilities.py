@@ -8,7 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from mbct.stats.divisions import atoms_by_prediction, pooled_blocks
-from mbct.stats.scores import (
+from mbct.stats.probabilities import (
     brier_decomposition,
     brier_of_atoms,
     entropy,
