@@ -8,7 +8,7 @@ import pytest
 
 from builders import biased_clicks
 from mbct import MBCTCalibrator, load_model
-from mbct.stats.logodds import sigmoid
+from mbct.stats.probabilities import sigmoid
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.tree_size import Ensembles, _best_or_mean
 

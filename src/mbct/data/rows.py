@@ -85,7 +85,7 @@ SUM_NAMES = ("count", "label", "pred", "pred2", "pred_label")
 
 
 def sums_by(frame: Frame, keys: Sequence[str], names: Sequence[str]) -> Frame:
-    """The sums called ``names``, as in :class:`~mbct.stats.sums.Sums`, of the rows of each group."""
+    """The sums called ``names``, as in :class:`~mbct.training.cells.Sums`, of the rows of each group."""
     p, y, w = nw.col(P), nw.col(Y), nw.col(W)
     every = {
         "count": w * 1.0,
