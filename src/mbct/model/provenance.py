@@ -7,7 +7,7 @@ is the share of the fit's rows among them.
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,13 @@ def fingerprint_of(codes: CodeMatrix, sums: Sums) -> RowFingerprint:
     total = sums.total()
     known = fingerprint_of_sums(np.array([total.count, total.label, total.pred]))
     return RowFingerprint(known.count, known.label, known.pred, len(hashes), tuple(hashes[:_SKETCH].tolist()))
+
+
+def joined_fingerprint(left: RowFingerprint, right: RowFingerprint) -> RowFingerprint:
+    """The fingerprint of the rows of both."""
+    amounts = (left.count + right.count, left.label + right.label, left.pred + right.pred)
+    sketch = sorted((*left.sketch, *right.sketch))[:_SKETCH]
+    return replace(fingerprint_of_sums(np.array(amounts)), unique=left.unique + right.unique, sketch=tuple(sketch))
 
 
 def fingerprint_of_sums(total: FloatArray, negative_sampling_rate: float = 1.0) -> RowFingerprint:

@@ -43,8 +43,9 @@ from mbct.training.evidence import (
 )
 from mbct.training.folds import BlockOptions
 from mbct.training.grower import with_sums
-from mbct.training.offsets import Offsets, offset_trees, refitted, significant_recalibration, strongest
+from mbct.training.offsets import Offsets, offset_trees, significant_recalibration, strongest
 from mbct.training.tree_size import Ensembles, best_ensembles
+from mbct.training.value_offsets import refitted
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ _MOST_COPIES = 20
 """Rows of a distillation set for each real one, at most."""
 
 
-_RECENTRE_ON = 50_000  # Rows on which the mean prediction of the folds is matched
+RECENTRE_ON = 50_000
+"""Rows on which the mean prediction of the folds is matched."""
 _NEWTON_STEPS = 4
 
 Trees = tuple[CalibrationTree, ...]
@@ -132,10 +134,10 @@ def fit_cross_fitted(
         after = rows.log_odds if start is None or start.features != (0,) else start.held_out(rows)
         gain = held_out_gain(rows, rows.log_odds, after)
         gain = replace(gain, by_feature=(gain.value, *np.zeros(len(ordered) - 1).tolist()))
-        return CrossFittedModel(tuple(with_sums(cells, line)), (), _trace(found), gain)
+        return CrossFittedModel(tuple(with_sums(cells, line)), (), trace_of(found), gain)
     gain = replace(gain, by_feature=found.gain_by_feature(rows))
     offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
-    return CrossFittedModel(offsets, grown, _trace(found), gain)
+    return CrossFittedModel(offsets, grown, trace_of(found), gain)
 
 
 def _fit_blocks(
@@ -164,7 +166,7 @@ def _fit_blocks(
         offsets = tuple(with_sums(cells, line))
     gain = held_out_gain(rows, rows.log_odds, after)
     gain = replace(gain, by_feature=found.gain_by_feature(rows, with_trees=shrinkage > 0.0))
-    return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
+    return CrossFittedModel(offsets, grown, trace_of(found), gain, excluded)
 
 
 def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
@@ -182,7 +184,8 @@ def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) 
     return kept
 
 
-def _trace(found: Ensembles) -> FitTrace:
+def trace_of(found: Ensembles) -> FitTrace:
+    """How the held-out loss fell in each attempt."""
     rounds = tuple(RoundRecord(i, found.base, each.loss, each is found.best) for i, each in enumerate(found.tried))
     return FitTrace("log loss, held out", (), rounds)
 
@@ -201,13 +204,31 @@ def _mean_of_folds(
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels. ``shift`` is added to all log-odds.
     """
-    n_folds = len(found.best.folds)
-    best, factor = found.best, shrinkage / n_folds
-    n_trees = options.trees_of_mean(best.n_trees, best.n_rounds)
-    folds = [tuple(tree.rescaled(factor) for tree in fold.trees[:n_trees]) for fold in best.folds]
+
+    def on_all(start: Offsets, grown: Trees) -> Trees:
+        return _offsets_on_all(start, offset_shrinkage, rows, grown)
+
+    offsets, grown = mean_of_folds(found, offset_shrinkage, shrinkage, rows, options, on_all, shift)
+    return tuple(with_sums(cells, offsets)), grown
+
+
+def mean_of_folds(
+    found: Ensembles,
+    offset_shrinkage: float,
+    shrinkage: float,
+    rows: BinnedRows,
+    options: BoostingOptions,
+    offsets_on_all: Callable[[Offsets, Trees], Trees],
+    shift: float,
+) -> tuple[Trees, Trees]:
+    """The same before the offsets' nodes have sums; ``rows`` may be the first of all, ``offsets_on_all`` refits."""
+    best = found.best
+    folds = found.trees_by_fold(options.trees_of_mean(best.n_trees, best.n_rounds))
+    n_folds = len(folds)
+    folds = [tuple(tree.rescaled(shrinkage / n_folds) for tree in trees) for trees in folds]
     grown = tuple(tree for trees in folds for tree in trees)
-    offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
-    codes = rows.codes[:_RECENTRE_ON]
+    offsets = offsets_on_all(found.start, grown) if found.start is not None else ()
+    codes = rows.codes[:RECENTRE_ON]
     steps = np.array([n_folds * sum_trees(trees, codes, rows.n_codes) for trees in folds])
     if found.start is not None:
         for fold, step in enumerate(steps):
@@ -215,7 +236,7 @@ def _mean_of_folds(
     total = sum_trees(offsets + grown, codes, rows.n_codes)
     centre = shift + _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
     if offsets:
-        return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
+        return (offsets[0].shifted(centre), *offsets[1:]), grown
     return (), (grown[0].shifted(centre), *grown[1:])
 
 

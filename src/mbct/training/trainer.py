@@ -9,10 +9,11 @@ import numpy as np
 from mbct.errors import ParameterError
 from mbct.model.bins import FeatureBins
 from mbct.model.ensemble import CalibrationEnsemble, Link
-from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fingerprint_of_sums
+from mbct.model.provenance import FitTrace, RowFingerprint, fingerprint_of, fingerprint_of_sums, joined_fingerprint
 from mbct.model.tree import NODE_SUMS, CalibrationTree, rounded
 from mbct.stats.logodds import log_loss_of_logodds
 from mbct.stats.scores import reorder_rate
+from mbct.stats.sums import Sums, find_duplicates, rate_by_score
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.binning import BinningOptions
 from mbct.training.boosting import BoostingOptions
@@ -24,6 +25,9 @@ from mbct.training.monotone_step import train_monotone
 from mbct.training.paper.histogram import COUNT, LABEL, PRED
 from mbct.training.paper.levelwise import LevelSource
 from mbct.training.paper.trainer import PaperOptions, boost, boost_cells, boost_validated
+from mbct.training.sharded_fit import fit_sharded
+from mbct.training.sharded_rows import split_shards, sums_of_cells
+from mbct.training.shards import Columns, Shards
 from mbct.validation import FloatArray
 
 RankPreservation = Literal["free", "within-bin", "preserve"]
@@ -33,6 +37,7 @@ ModelSize = Literal["auto", "rules", "compact", "full"]
 LEAST_RULES = 64
 """Smallest ``max_rules``."""
 _PAIRS_OF = 100_000  # Cells whose pairs tell the reorder rate
+_WEIGHTS_OF = 1_000_000  # Cells of shards that tell what weights count
 
 
 @dataclass(frozen=True)
@@ -177,6 +182,49 @@ def train_in_engine(
     return _paper_result(trees, trace, bins, config, total)
 
 
+def train_shards(
+    shards: Shards,
+    n_blocks: int,
+    bins: FeatureBins,
+    config: TrainingConfig,
+    advance: Callable[[int], None] = lambda _: None,
+) -> TrainingResult:
+    """Train preset "fast" on all cells of equal codes and prediction, which stay in their shards.
+
+    ``n_blocks``: 0 where rows are independent. Whether weights count rows, and whether scores are those of the sample,
+    is seen from the first cells, which are a random draw.
+    """
+    growth, limits, options = config.preset.growth, config.constraints, config.block_options
+    if not isinstance(growth, BoostingOptions) or limits.model_size not in ("auto", "full"):
+        raise TypeError("only full ensembles of cross-fitted trees grow on shards")
+    head = shards.head(_WEIGHTS_OF)
+    sums = sums_of_cells(head)
+    duplicates = find_duplicates(sums.count, sums.label, rate_by_score(sums.count, sums.label, sums.logit / sums.count))
+    shift = _sampling_shift(sums.divided(duplicates.per_row), limits.negative_sampling_rate)
+    fingerprint = shards.total(_fingerprint_of_shard, joined_fingerprint)
+    rows, weight = split_shards(
+        shards,
+        bins,
+        growth,
+        None if n_blocks == 0 else (n_blocks, options),
+        per_row=duplicates.per_row,
+        atomic=not duplicates.uniform,
+        shift=shift,
+    )
+    found = fit_sharded(rows, weight, growth, lambda _: advance(1), keep_all=options.keep_all)
+    constant = shift + float(np.log(limits.negative_sampling_rate))
+    trees = found.trees if constant == 0.0 else _moved(found.trees, constant, sums.total())
+    form = counted(trees) if found.trees else "no tree, predictions are left unchanged"
+    result = TrainingResult(_model(bins, config, trees), found.trace, fingerprint, form=form, held_out=found.held_out)
+    before = head["y_prob"][:_PAIRS_OF]
+    moved = reorder_rate(before, result.model.calibrate_codes(head["codes"][:_PAIRS_OF], before))
+    return replace(result, excluded=tuple(bins.names[j] for j in found.excluded), reorder_rate=moved)
+
+
+def _fingerprint_of_shard(columns: Columns, _first: int) -> tuple[Columns, RowFingerprint]:
+    return {}, fingerprint_of(columns["codes"], sums_of_cells(columns))
+
+
 def _paper_result(
     trees: tuple[CalibrationTree, ...],
     trace: FitTrace,
@@ -217,37 +265,37 @@ def _train_default(
         return TrainingResult(model, found.trace, fingerprint, shipped.fidelity, shipped.form, found.held_out, excluded)
 
     cells = cells.per(duplicates.per_row)
-    shift = _sampling_shift(cells, limits.negative_sampling_rate)
+    shift = _sampling_shift(cells.sums, limits.negative_sampling_rate)
     start = cells.moved(shift) if shift else cells
     if limits.rank_preservation == "free":
         trained = train(start, range(len(ordered)), limits)
     else:
         trained = train_monotone(train, start, limits)
     constant = shift + float(np.log(limits.negative_sampling_rate))
-    return trained if constant == 0.0 else trained.with_trees(_moved(trained.model.trees, constant, start))
+    return trained if constant == 0.0 else trained.with_trees(_moved(trained.model.trees, constant, start.total))
 
 
-def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
+def _sampling_shift(sums: Sums, negative_sampling_rate: float) -> float:
     """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
 
     Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
     """
     if negative_sampling_rate == 1.0:
         return 0.0
-    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
+    start, rate = sums.logit / sums.count, sums.label / sums.count
     shift = -float(np.log(negative_sampling_rate))
 
     def loss(moved: float) -> float:
-        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
+        return float(np.sum(sums.count * log_loss_of_logodds(start + moved, rate)))
 
     return shift if loss(shift) < loss(0.0) else 0.0
 
 
-def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
+def _moved(trees: tuple[CalibrationTree, ...], constant: float, total: Sums) -> tuple[CalibrationTree, ...]:
     """The trees with a constant added to every prediction's log-odds, by the first of them."""
     if trees:
         return (trees[0].shifted(constant), *trees[1:])
-    count, label, pred = (rounded(np.array([getattr(cells.total, name)])) for name in NODE_SUMS)
+    count, label, pred = (rounded(np.array([getattr(total, name)])) for name in NODE_SUMS)
     leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
     step = rounded(np.array([constant]))
     return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)

@@ -1,17 +1,19 @@
 """The size of trees: ensembles of several sizes grow as far as they may win, and the lowest held-out loss decides."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from mbct.model.tree import rounded
+from mbct.model.tree import CalibrationTree, rounded
 from mbct.training.binned_rows import BinnedRows
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, FoldBoosting, FoldType, OnRound, fold_pool
 from mbct.training.evidence import OFFSETS_AHEAD, add_gains, held_out_gain
-from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
+from mbct.training.offsets import Offsets, fit_recalibration
+from mbct.training.value_offsets import fit_value_offsets
 
 _ROWS_OF_GAINS = 50_000  # Held-out rows of a fold from which the gain of each feature is known
 
@@ -59,15 +61,19 @@ class Ensembles:
     Offsets are a logit recalibration, or that and per-value offsets, or none; ``base`` is the loss before them.
     """
 
-    best: CrossFittedBoosting[FoldBoosting]
-    tried: list[CrossFittedBoosting[FoldBoosting]]
+    best: CrossFittedBoosting[Any]
+    tried: Sequence[CrossFittedBoosting[Any]]
     start: Offsets | None
     base: float
+
+    def trees_by_fold(self, n_trees: int) -> list[tuple[CalibrationTree, ...]]:
+        """The first trees of each fold."""
+        return [tuple(fold.trees[:n_trees]) for fold in self.best.folds]
 
     def gain_by_feature(self, rows: BinnedRows, *, with_trees: bool = True) -> tuple[float, ...]:
         """Fall of the mean held-out loss that each feature's offsets and splits bring, from some rows of each fold."""
         gained, weight = np.zeros(len(rows.ordered)), 0.0
-        for fold, boosting in enumerate(self.best.folds):
+        for fold, trees in enumerate(self.trees_by_fold(self.best.n_trees if with_trees else 0)):
             own, log_odds = rows.held_out_rows(fold)[:_ROWS_OF_GAINS], rows.log_odds.copy()
             weight += float(rows.weight[own].sum())
             if self.start is not None:
@@ -76,7 +82,7 @@ class Ensembles:
                     before = rows.loss(own, log_odds)
                     log_odds += self.start.steps[fold][rows.offset[j] : rows.offset[j + 1]][rows.codes[:, j]]
                     gained[j] += before - rows.loss(own, log_odds)
-            for tree in boosting.trees[: self.best.n_trees] if with_trees else ():
+            for tree in trees:
                 nodes = tree.feature, tree.table_start, tree.table, tree.leaf_value
                 add_gains(own, rows.codes, *nodes, rows.weight, rows.label, log_odds, gained)
         return tuple(rounded(gained / weight).tolist())
