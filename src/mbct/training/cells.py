@@ -91,14 +91,18 @@ def _number_groups(
     return first[:n_groups].copy()
 
 
-def with_blocks(codes: CodeMatrix, block: npt.NDArray[np.int32] | None) -> CodeMatrix:
-    """The codes with each row's block beside them, digit by digit, so that rows of two blocks are never equal."""
+def with_blocks(codes: CodeMatrix, block: npt.NDArray[np.int32] | None, n_blocks: int | None = None) -> CodeMatrix:
+    """The codes with each row's block beside them, digit by digit, so that rows of two blocks are never equal.
+
+    ``n_blocks``: of all rows, where these are some of them.
+    """
     if block is None:
         return codes
     if block.ndim == 2:
         return with_blocks(with_blocks(codes, block[:, 0]), block[:, 1])
     base = int(np.iinfo(codes.dtype).max) + 1
-    n_digits = max(1, int(np.ceil(np.log(float(block.max(initial=0)) + 1.5) / np.log(base))))
+    last = float(block.max(initial=0) if n_blocks is None else n_blocks - 1)
+    n_digits = max(1, int(np.ceil(np.log(last + 1.5) / np.log(base))))
     digits = [(block // base**power % base).astype(codes.dtype) for power in range(n_digits)]
     return np.column_stack([codes, *digits])
 

@@ -29,6 +29,11 @@ def added(left: Totals, right: Totals) -> Totals:
     return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
+def changed_columns(columns: Columns, changed: Columns) -> Columns:
+    """Columns of a shard after a task: where it gives other rows, by their codes, nothing is left of those before."""
+    return changed if "codes" in changed else columns | changed
+
+
 class Shards(Protocol):
     """Shards in the order of their rows."""
 
