@@ -45,7 +45,13 @@ def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _calibrator(**changes: Any) -> MBCTCalibrator:
     return MBCTCalibrator(
-        "p", features=["site", "hour"], preset="fast", max_trees=3, n_threads=2, **{"strategy": "sharded"} | changes
+        "p",
+        features=["site", "hour"],
+        preset="fast",
+        max_trees=2,
+        learning_rate=1.0,
+        n_threads=2,
+        **{"strategy": "sharded"} | changes,
     )
 
 
@@ -91,7 +97,7 @@ def test_weights_of_rows_are_read(rows: Path) -> None:
     ],
 )
 def test_what_needs_cells_in_memory_is_refused(rows: Path, changes: dict[str, Any], message: str) -> None:
-    calibrator = _calibrator().set_params(**{"max_trees": None} | changes)
+    calibrator = _calibrator().set_params(**{"max_trees": None, "learning_rate": None} | changes)
     with pytest.raises(ParameterError, match=message):
         calibrator.fit(rows, "click")
 
