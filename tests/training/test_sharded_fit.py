@@ -25,11 +25,12 @@ def _rows(kind: str) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
         "site": rng.integers(0, n_sites, N_ROWS).astype(str),
         "hour": rng.integers(0, 24, N_ROWS),
     }
+    day = rng.integers(0, N_DAYS, N_ROWS).astype(np.int32)
+    columns["week"] = day // 7
     z = np.log(columns["p"] / (1.0 - columns["p"]))
     bias = np.random.default_rng(1).normal(0.0, 1.5 if kind == "values" else 0.7, n_sites)[columns["site"].astype(int)]
     after_noon = columns["hour"] > 12
     moved = {"nothing": z, "line": 2.0 * z + 0.5, "values": z + bias, "trees": 0.8 * z + bias * after_noon}[kind]
-    day = rng.integers(0, N_DAYS, N_ROWS).astype(np.int32)
     return columns, (rng.random(N_ROWS) < 1.0 / (1.0 + np.exp(-moved))).astype(float), day
 
 
@@ -39,7 +40,9 @@ def _trained_twice(
     """The result in memory, that of shards, and both calibrated predictions."""
     columns, label, day = _rows(kind)
     weight = np.random.default_rng(2).integers(1, 4, N_ROWS) * 1.5 if weighted else None
-    bins = fit_bins(read_columns(columns), "p", ["site", "hour"], columns["p"], label, weight, "auto", BinningOptions())
+    bins = fit_bins(
+        read_columns(columns), "p", ["site", "hour", "week"], columns["p"], label, weight, "auto", BinningOptions()
+    )
     codes = encode(read_columns(columns), bins, columns["p"])
     block = None if options is None else day
     cells = build_cells(codes, columns["p"], label, weight, bins, "score", block)
@@ -88,6 +91,7 @@ def test_shards_of_any_size_give_the_model_of_memory(shard_rows: int) -> None:
 def test_blocks_give_the_model_of_memory(kind: str, options: BlockOptions) -> None:
     in_memory, sharded, expected, found = _trained_twice(kind, 1_500, options)
     assert bool(in_memory.model.trees) == (kind != "nothing")
+    assert sharded.excluded == in_memory.excluded == (("week",) if options.kind == "time" else ())
     np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0.0)
     assert sharded.held_out is not None
     assert in_memory.held_out is not None
