@@ -1,7 +1,6 @@
 """What an engine must be able to do beyond the expressions that all of them share."""
 
 import operator
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,10 +127,12 @@ class Engine(ABC):
         with FileShards(n_threads) as shards:
             for batch in self.batches(frame):
                 for number, rows in form.split(form.columns(batch), n_shards):
+                    names = tuple(rows)
                     with (shards.folder / f"{number}.rows").open("ab") as file:
-                        pickle.dump(rows, file, pickle.HIGHEST_PROTOCOL)
+                        for name in names:
+                            np.save(file, rows[name], allow_pickle=False)
             for path in sorted(shards.folder.glob("*.rows"), key=lambda path: int(path.stem)):
-                shards.append(form.cells(_unpickled(path)))
+                shards.append(form.cells(_batches_of(path, names)))
                 path.unlink()
             yield shards
 
@@ -139,7 +140,7 @@ class Engine(ABC):
         """Free what :meth:`materialize` held."""
 
 
-def _unpickled(path: Path) -> Iterator[Columns]:
+def _batches_of(path: Path, names: Sequence[str]) -> Iterator[Columns]:
     with path.open("rb") as file:
         while file.peek(1):
-            yield pickle.load(file)
+            yield {name: np.load(file, allow_pickle=False) for name in names}

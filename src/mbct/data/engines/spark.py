@@ -4,7 +4,6 @@ Small tables are broadcast, and no row goes through a Python function, but for c
 (:class:`SparkShards`), which the kernels of training work on where they are.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
@@ -119,7 +118,7 @@ class SparkShards:
         n_needed = int(np.searchsorted(np.cumsum(list(self.sizes.values())), n_rows)) + 1
         some = ", ".join(map(str, list(self.sizes)[:n_needed]))
         found = self.frame.where(f"columns IS NOT NULL AND number IN ({some})").orderBy("number").collect()
-        return first_rows([pickle.loads(row["columns"]) for row in found], n_rows)
+        return first_rows([_serializer().loads(row["columns"]) for row in found], n_rows)
 
     def _after(self, task: Task[Any], join: Join, *, keep: bool) -> Any:
         """What the frame becomes by a task."""
@@ -137,13 +136,20 @@ class SparkShards:
         self.sizes = {row["number"]: row["size"] for row in sizes}
 
 
+def _serializer() -> Any:
+    """The one by which Spark sends Python objects between its processes."""
+    from pyspark.serializers import CPickleSerializer
+
+    return CPickleSerializer()
+
+
 _SCHEMA = "number int, size long, columns binary, found binary"
 
 
 def _joined(frame: Any, join: Join) -> Any:
     """What was found in all partitions, in the order of their first shards."""
     rows = frame.where("found IS NOT NULL").select("number", "found").collect()
-    return reduce(join, (pickle.loads(row["found"]) for row in sorted(rows, key=lambda row: row["number"])))
+    return reduce(join, (_serializer().loads(row["found"]) for row in sorted(rows, key=lambda row: row["number"])))
 
 
 def _row(number: int, size: int, columns: bytes | None, found: bytes | None) -> Any:
@@ -162,7 +168,7 @@ def _split(batches: Iterable[Any], form: CellFormat, n_shards: int) -> Iterator[
     def split(some: list[Any]) -> Iterator[Any]:
         batch = nw.from_native(pa.Table.from_batches(some), eager_only=True)
         for number, rows in form.split(form.columns(batch), n_shards):
-            arrays = [pa.array([number], pa.int32()), pa.array([pickle.dumps(rows)], pa.binary())]
+            arrays = [pa.array([number], pa.int32()), pa.array([_serializer().dumps(rows)], pa.binary())]
             yield pa.RecordBatch.from_arrays(arrays, ["number", "rows"])
 
     waiting: list[Any] = []
@@ -179,8 +185,10 @@ def _built(table: Any, form: CellFormat) -> Any:
     """The shard of all rows with its number."""
     import pyarrow as pa
 
-    cells = form.cells(pickle.loads(rows.as_py()) for rows in table["rows"])
-    return pa.Table.from_batches([_row(table["number"][0].as_py(), len(cells["codes"]), pickle.dumps(cells), None)])
+    cells = form.cells(_serializer().loads(rows.as_py()) for rows in table["rows"])
+    return pa.Table.from_batches(
+        [_row(table["number"][0].as_py(), len(cells["codes"]), _serializer().dumps(cells), None)]
+    )
 
 
 def _run(batches: Iterable[Any], task: Task[Any], join: Join, first: Mapping[int, int], *, keep: bool) -> Iterator[Any]:
@@ -188,10 +196,10 @@ def _run(batches: Iterable[Any], task: Task[Any], join: Join, first: Mapping[int
     found: dict[int, Any] = {}
     for batch in batches:
         for number, held in zip(batch["number"].to_pylist(), batch["columns"], strict=True):
-            columns = pickle.loads(held.as_py())
+            columns = _serializer().loads(held.as_py())
             changed, found[number] = task(columns, first[number])
             if keep:
                 after = changed_columns(columns, changed)
-                yield _row(number, len(after["codes"]), pickle.dumps(after), None)
+                yield _row(number, len(after["codes"]), _serializer().dumps(after), None)
     if found:
-        yield _row(min(found), 0, None, pickle.dumps(reduce(join, (found[number] for number in sorted(found)))))
+        yield _row(min(found), 0, None, _serializer().dumps(reduce(join, (found[number] for number in sorted(found)))))
