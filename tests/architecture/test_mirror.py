@@ -65,7 +65,6 @@ OF_SEVERAL = {
     "training/test_gradients.py": "gradients and leaf values of training/grower.py",
     "training/test_presets.py": "the presets of training/trainer.py",
     "training/test_recalibration.py": "logit recalibration of training/offsets.py",
-    "training/test_value_offsets.py": "per-value offsets of training/offsets.py",
     "training/test_weights.py": "weights through the whole of training",
 }
 

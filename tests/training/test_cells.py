@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from mbct.errors import DataError
 from mbct.model.bins import FeatureBins, NumberBins
 from mbct.stats.random_stream import half_of
-from mbct.training.cells import Cells, Sums, build_cells, group_rows, hash_rows
+from mbct.training.cells import Cells, Sums, build_cells
 from mbct.training.folds import split_into_folds
+from mbct.training.grouping import group_rows, hash_rows
 
 BINS = FeatureBins((NumberBins("p", (0.5,)), NumberBins("x", (0.0, 1.0))))
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from mbct.training.cells import Cells, Sums
+from mbct.training.cells import Sums
 from mbct.training.trainer import data_hash, fingerprint_of, row_hashes
 
 
@@ -14,7 +14,7 @@ def rows(seed, n_rows, scores=None):
 def fingerprint(codes, score, label):
     one = np.ones(len(score))
     sums = Sums(one, label, score, score**2, score * label, score)
-    return fingerprint_of(Cells(codes, sums, (20, 5), "", one_score=True))
+    return fingerprint_of(codes, sums)
 
 
 def test_rows_of_the_fit_are_seen_in_part_and_in_any_order():

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mbct.training.binned_rows import BinnedRows
-from mbct.training.offsets import fit_recalibration, fit_value_offsets, posterior_steps, refitted
+from mbct.training.offsets import fit_recalibration
+from mbct.training.value_offsets import fit_value_offsets, posterior_steps, refitted
 
 N_VALUES = 300
 

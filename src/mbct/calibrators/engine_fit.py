@@ -21,6 +21,7 @@ from mbct.data.blocks import blocks_of_time
 from mbct.data.checks import find_dates, find_earlier_runs, identifier_reason
 from mbct.data.columns import Columns, read_columns
 from mbct.data.rows import distinct_labels, require, require_number, with_binary_label
+from mbct.data.sharded_cells import ShardedCells
 from mbct.data.source import LazySource, open_source
 from mbct.data.strategy import prepare
 from mbct.errors import DataError, ParameterError
@@ -31,6 +32,7 @@ from mbct.training.cells import Cells
 from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
+from mbct.training.sharded_trainer import train_shards
 from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells, train_in_engine
 from mbct.validation import ClassLabels, binary_classes
 
@@ -61,6 +63,8 @@ def fit_source(
     _refuse_arrays(named, y_prob, trials)
     config = calibrator._config(blocks)
     _refuse_by_row(config, calibrator.certify)
+    if calibrator.strategy == "sharded":
+        _refuse_sharded(calibrator, config, blocks)
     if calibrator.score_column is None:
         raise DataError("which column holds the prediction? pass score_column='name'")
     source = open_source(data)
@@ -88,6 +92,7 @@ def fit_source(
             strategy=calibrator.strategy,
             level_wise=isinstance(growth, PaperOptions) and growth.loss == CLOSED_FORM and not blocks.given,
             blocks=blocks,
+            n_threads=config.n_threads,
         ) as prepared,
         progress("growing calibration trees", about=TYPICAL_ROUNDS) as advance,
     ):
@@ -98,6 +103,8 @@ def fit_source(
         del first  # Training needs the memory.
         if isinstance(prepared.rows, Cells):
             result = train_cells(prepared.rows, prepared.bins, config, advance)
+        elif isinstance(prepared.rows, ShardedCells):
+            result = train_shards(*prepared.rows, prepared.bins, config, advance)
         else:
             result = train_in_engine(prepared.rows, prepared.bins, config, prepared.weight, prepared.positives)
     return result, score, others.names, labels
@@ -242,3 +249,21 @@ def _refuse_by_row(config: TrainingConfig, certify: float | None) -> None:
             f"certify={certify!r} needs the rows in memory: read them first, or keep rows apart and certify "
             "the model with them (mbct.certify)"
         )
+
+
+def _refuse_sharded(calibrator: "MBCTCalibrator", config: TrainingConfig, blocks: BlockColumns) -> None:
+    """Raise where the fit needs more than sums over shards."""
+    limits, growth = config.constraints, config.preset.growth
+    if isinstance(growth, PaperOptions) or growth.distilled:
+        remedy = "take preset='fast', whose trees are not distilled, or leave strategy out to grow on a sample"
+        raise ParameterError(f"strategy='sharded' does not grow preset={calibrator.preset!r}: {remedy}")
+    if limits.model_size not in ("auto", "full") or limits.max_rules is not None:
+        raise ParameterError(
+            "strategy='sharded' gives the full ensemble: leave model_size and max_rules out, or leave strategy out"
+        )
+    if limits.rank_preservation != "free":
+        raise ParameterError(
+            f"rank_preservation={limits.rank_preservation!r} needs the cells in memory: leave strategy='sharded' out"
+        )
+    if blocks.time is not None and blocks.groups is not None:
+        raise ParameterError("strategy='sharded' takes time or groups, not both: leave one of them out")

@@ -87,10 +87,11 @@ class MBCTCalibrator(FittedMBCT):
         "blocks" lets held-out blocks stop the trees of preset "paper".
     random_state, n_threads : int, default=0; int or None, default=None
         Seed: the same data and seed give the same model; and threads, which the model does not depend on (None: all).
-    strategy : {"auto", "cells", "level-wise"}, default="auto"
+    strategy : {"auto", "cells", "level-wise", "sharded"}, default="auto"
         For rows that stay in their engine: "cells" brings sums of equal codes into memory, "level-wise" (preset
-        "paper") asks the engine for sums once for each level of a tree, "auto" chooses by how many cells there are; the
-        model is the same.
+        "paper") asks the engine for sums once for each level of a tree, "sharded" (preset "fast") grows on all cells in
+        files or on Spark's executors, "auto" chooses by how many cells there are; the model is the same, but where
+        "auto" takes a sample.
     positive : str, number, bool or None, default=None
         The class whose probability the prediction is; None takes the second in sorted order.
 

@@ -26,7 +26,8 @@ from mbct.jit import kernel
 from mbct.model.bins import CategoryBins, CodeMatrix, Feature, FeatureBins, NumberBins
 from mbct.progress import progress
 from mbct.training.binning import BinningOptions, distinct_numbers, fit_category_bins, fit_number_bins
-from mbct.training.cells import Cells, Sums, build_cells, group_rows
+from mbct.training.cells import Cells, Sums, build_cells
+from mbct.training.grouping import group_rows
 from mbct.validation import FloatArray
 
 MOST_GROUPS = 500_000

@@ -27,13 +27,15 @@ from mbct.data.rows import (
     sums_by,
     training_rows,
 )
+from mbct.data.sharded_cells import ShardedCells, sharded_cells
 from mbct.data.source import LazySource
 from mbct.errors import MBCTWarning, ParameterError
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.progress import progress
 from mbct.training.binning import BinningOptions
-from mbct.training.cells import Cells, Sums, group_rows, sums_of_equal_scores, with_blocks
+from mbct.training.cells import Cells, Sums, sums_of_equal_scores
 from mbct.training.folds import BlockColumns
+from mbct.training.grouping import group_rows, with_blocks
 
 CellLevel = Literal["cell", "score"]
 
@@ -125,7 +127,7 @@ def _keys(bins: FeatureBins, level: CellLevel) -> list[str]:
     return [code_column(j) for j in range(len(bins))] + ([P] if level == "score" else [])
 
 
-Strategy = Literal["auto", "cells", "level-wise"]
+Strategy = Literal["auto", "cells", "level-wise", "sharded"]
 MOST_CELLS = 10_000_000
 """Cells that are brought into memory, about 100 bytes each."""
 _WORTH_JOINING = 0.5  # Join rows of equal codes only if that leaves at most this share of them
@@ -134,10 +136,10 @@ _WORTH_ESTIMATING = 1_000_000  # Below so many rows an estimate of the cells cos
 
 @dataclass(frozen=True)
 class Prepared:
-    """Bins, and what to train on: cells, or rows in the engine with their weight and positives."""
+    """Bins, and what to train on: cells, in shards or in memory, or rows in the engine; their weight and positives."""
 
     bins: FeatureBins
-    rows: Cells | EngineLevels
+    rows: Cells | EngineLevels | ShardedCells
     weight: float
     positives: float
 
@@ -156,12 +158,13 @@ def prepare(
     level_wise: bool,
     blocks: BlockColumns | None = None,
     most_cells: int = MOST_CELLS,
+    n_threads: int = 1,
 ) -> Iterator[Prepared]:
     """Check, bin and reduce the rows of ``source``.
 
     ``level_wise`` says whether the trees can grow on rows that stay in the engine (preset "paper"). If not, rows of
     equal codes and prediction are joined, which loses nothing; where those are too many, rows of equal codes, or a
-    sample of the rows.
+    sample of the rows. Strategy "sharded" joins rows of equal codes and prediction too, but brings no cell home.
     """
     if strategy not in get_args(Strategy):
         raise ParameterError(f"strategy={strategy!r} must be one of {', '.join(map(repr, get_args(Strategy)))}")
@@ -169,7 +172,7 @@ def prepare(
         raise ParameterError("strategy='level-wise' needs preset='paper' and its closed-form loss 'mvce'")
     rows = training_rows(source, score_column, label, weight, features, blocks)
     refuse_one_class(rows)
-    if level_wise and strategy != "level-wise" and options.score_binning == "width":
+    if level_wise and strategy not in ("level-wise", "sharded") and options.score_binning == "width":
         raw = RawRows(rows, score_column, features, features_by_value(rows, features, categorical), options)
         direct = _from_raw(raw, most_cells, insist=strategy == "cells")
         if direct is not None:
@@ -177,6 +180,10 @@ def prepare(
             return
     bins = fit_bins_of_rows(rows, score_column, features, categorical, options)
     coded = coded_rows(rows, bins)
+    if strategy == "sharded":
+        with sharded_cells(coded, bins, blocks, rows.n_rows, n_threads) as sharded:
+            yield Prepared(bins, sharded, rows.weight, rows.positives)
+        return
     level = _cell_level(rows, coded, bins, strategy, level_wise=level_wise, most_cells=most_cells)
     if level is None:
         with EngineLevels(coded, bins.n_codes) as levels:

@@ -274,3 +274,16 @@ def block_correlation(
         if shared(rng.permutation(residual)) >= found:
             return BlockCorrelation(found / pairs, 1.0 / tried)
     return BlockCorrelation(found / pairs, 1.0 / (1.0 + n_permutations))
+
+
+_CENTRING_STEPS = 4
+
+
+def centring_shift(start: FloatArray, weight: FloatArray, steps: FloatArray, total: FloatArray) -> float:
+    """What must be added to the log-odds ``start + total`` for the mean prediction of ``start + steps``."""
+    target = float(np.sum(weight * sigmoid(start + steps).mean(axis=0)))
+    centre = 0.0
+    for _ in range(_CENTRING_STEPS):
+        q = sigmoid(start + total + centre)
+        centre += (target - float(np.sum(weight * q))) / float(np.sum(weight * q * (1.0 - q)))
+    return centre

@@ -11,10 +11,19 @@ from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_intercepts import block_intercepts, block_sums
 from mbct.training.evidence import SIGNIFICANT_LINE, significant_scale
 from mbct.training.folds import training_blocks
-from mbct.training.offsets import DECIMALS, SCORE, Offsets, newton_line, standardized_scores
+from mbct.training.offsets import (
+    DECIMALS,
+    SCORE,
+    LineSums,
+    Offsets,
+    answered,
+    line_sums,
+    newton_line,
+    standardized_scores,
+)
 from mbct.validation import FloatArray
 
-_SMALL = 1e-7
+SMALL_LINE = 1e-7
 """Changes of a Newton step at which it has converged; shocks of blocks leave more noise than labels."""
 
 
@@ -67,10 +76,11 @@ def _line_of_blocks(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers
     code = rows.codes[:, SCORE]
     gradient = np.zeros((len(rows.weight), 4), dtype=np.float32)
 
-    def label_without_shocks(step: FloatArray) -> FloatArray:
+    def sums_at(step: FloatArray) -> LineSums:
         log_odds = rows.log_odds + step[code]
         g, h = block_sums(train_rows, log_odds, rows.weight, rows.label, blocks.number, len(blocks), gradient)
         _, shock = block_intercepts(g, h)
-        return np.asarray(rows.label - gradient[:, 1] * shock[blocks.number])
+        label = np.asarray(rows.label - gradient[:, 1] * shock[blocks.number])
+        return line_sums(train_rows, rows.codes, rows.log_odds, rows.weight, label, scores, step)
 
-    return newton_line(rows, scores, train_rows, rows.log_odds, label_without_shocks, _SMALL)
+    return answered(newton_line(scores, SMALL_LINE), sums_at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from mbct.errors import ParameterError
 from mbct.model.tree import CalibrationTree, rounded, terminal_nodes_of_rows
@@ -101,6 +102,20 @@ class BoostingOptions:
         return TreeOptions(max_leaves, self.parent_shrinkage, self.min_curvature, rate, cross_fitted, free_values)
 
 
+def rng_of_fold(options: BoostingOptions, fold: int, tree_options: TreeOptions) -> np.random.Generator:
+    """What draws the features and the halves of a fold's trees."""
+    return np.random.default_rng([options.seed, fold, tree_options.max_leaves])
+
+
+def draw_tree(
+    rng: np.random.Generator, usable: npt.NDArray[np.int64], options: BoostingOptions
+) -> tuple[npt.NDArray[np.int64], np.uint64]:
+    """Features of the next tree, and the seed of its halves."""
+    n_used = int(np.ceil(options.feature_share * len(usable)))
+    features = np.sort(rng.permutation(usable)[:n_used])
+    return features, rng.integers(0, 2**63, dtype=np.uint64)
+
+
 class FoldBoosting:
     """One fold's ensemble: fitted on the other folds, evaluated on its own."""
 
@@ -113,15 +128,13 @@ class FoldBoosting:
         self.train_rows = rows.train_rows(fold)
         self.held_out_rows = rows.held_out_rows(fold)
         self.log_odds = start.copy()
-        self.rng = np.random.default_rng([options.seed, fold, tree_options.max_leaves])
+        self.rng = rng_of_fold(options, fold, tree_options)
         self.trees: list[CalibrationTree] = []
 
     def grow(self) -> float:
         """Add a tree; returns the summed log loss of the held-out rows."""
-        rows, gradient = self.rows, _gradients_of_thread(len(self.rows.weight))
-        n_used = int(np.ceil(self.options.feature_share * len(rows.usable)))
-        features = np.sort(self.rng.permutation(rows.usable)[:n_used])
-        seed = self.rng.integers(0, 2**63, dtype=np.uint64)
+        rows, gradient = self.rows, gradients_of_thread(len(self.rows.weight))
+        features, seed = draw_tree(self.rng, rows.usable, self.options)
         tree = grow_tree(rows, self.train_rows, features, self.log_odds, rows.label, gradient, self.tree_options, seed)
         step = rounded(tree.leaf_value * self.tree_options.rate)
         sums = settle_rows(tree, step, gradient, rows.weight, rows.label, self.log_odds, rows.block_numbers)
@@ -139,7 +152,7 @@ class FoldBoosting:
 _of_thread = threading.local()
 
 
-def _gradients_of_thread(n_rows: int) -> GradientArray:
+def gradients_of_thread(n_rows: int) -> GradientArray:
     """An array that this thread uses for one tree after the other: fresh memory costs more time than a tree."""
     if len(getattr(_of_thread, "gradient", ())) != n_rows:
         _of_thread.gradient = np.zeros((n_rows, 4), dtype=np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 from mbct.model.bins import CodeMatrix
 from mbct.model.ensemble import sum_trees
 from mbct.model.tree import CalibrationTree, FitTrace, RoundRecord, n_rules
-from mbct.stats.probabilities import sigmoid
+from mbct.stats.probabilities import centring_shift
 from mbct.training.binned_rows import BinnedRows, make_distillation_set, split_cells
 from mbct.training.block_recalibration import shift_beside
 from mbct.training.boosting import BoostingOptions, OnRound
@@ -41,8 +41,9 @@ from mbct.training.evidence import (
 )
 from mbct.training.folds import BlockOptions
 from mbct.training.grower import with_sums
-from mbct.training.offsets import Offsets, offset_trees, refitted, significant_recalibration, strongest
+from mbct.training.offsets import Offsets, offset_trees, significant_recalibration, strongest
 from mbct.training.tree_size import Ensembles, best_ensembles
+from mbct.training.value_offsets import refitted
 from mbct.validation import FloatArray
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ _MOST_COPIES = 20
 """Rows of a distillation set for each real one, at most."""
 
 
-_RECENTRE_ON = 50_000  # Rows on which the mean prediction of the folds is matched
-_NEWTON_STEPS = 4
+RECENTRE_ON = 50_000
+"""Rows on which the mean prediction of the folds is matched."""
 
 Trees = tuple[CalibrationTree, ...]
 
@@ -130,10 +131,10 @@ def fit_cross_fitted(
         after = rows.log_odds if start is None or start.features != (0,) else start.held_out(rows)
         gain = held_out_gain(rows, rows.log_odds, after)
         gain = replace(gain, by_feature=(gain.value, *np.zeros(len(ordered) - 1).tolist()))
-        return CrossFittedModel(tuple(with_sums(cells, line)), (), _trace(found), gain)
+        return CrossFittedModel(tuple(with_sums(cells, line)), (), trace_of(found), gain)
     gain = replace(gain, by_feature=found.gain_by_feature(rows))
     offsets, grown = _mean_of_folds(found, gain.shrinkage, gain.shrinkage, rows, cells, options)
-    return CrossFittedModel(offsets, grown, _trace(found), gain)
+    return CrossFittedModel(offsets, grown, trace_of(found), gain)
 
 
 def _fit_blocks(
@@ -163,7 +164,7 @@ def _fit_blocks(
         offsets = tuple(with_sums(cells, line))
     gain = held_out_gain(rows, rows.log_odds, after)
     gain = replace(gain, by_feature=found.gain_by_feature(rows, with_trees=shrinkage > 0.0))
-    return CrossFittedModel(offsets, grown, _trace(found), gain, excluded)
+    return CrossFittedModel(offsets, grown, trace_of(found), gain, excluded)
 
 
 def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) -> float:
@@ -181,7 +182,8 @@ def _tree_shrinkage(rows: BinnedRows, before: FloatArray, held_out: FloatArray) 
     return kept
 
 
-def _trace(found: Ensembles) -> FitTrace:
+def trace_of(found: Ensembles) -> FitTrace:
+    """How the held-out loss fell in each attempt."""
     rounds = tuple(RoundRecord(i, found.base, each.loss, each in found.chosen) for i, each in enumerate(found.tried))
     return FitTrace("log loss, held out", (), rounds)
 
@@ -200,24 +202,40 @@ def _mean_of_folds(
     The mean of log-odds is more extreme than the mean of probabilities; on rare events that is a bias downwards. The
     folds' own mean is matched on a sample, which needs no labels. ``shift`` is added to all log-odds.
     """
-    n_folds = rows.n_folds
+
+    def on_all(start: Offsets, grown: Trees) -> Trees:
+        return _offsets_on_all(start, offset_shrinkage, rows, grown)
+
+    offsets, grown = mean_of_folds(found, offset_shrinkage, shrinkage, rows, options, on_all, shift)
+    return tuple(with_sums(cells, offsets)), grown
+
+
+def mean_of_folds(
+    found: Ensembles,
+    offset_shrinkage: float,
+    shrinkage: float,
+    rows: BinnedRows,
+    options: BoostingOptions,
+    offsets_on_all: Callable[[Offsets, Trees], Trees],
+    shift: float,
+) -> tuple[Trees, Trees]:
+    """The same before the offsets' nodes have sums; ``rows`` may be the first of all, ``offsets_on_all`` refits."""
+    n_trees = (options.trees_of_mean(each.n_trees, each.n_rounds) for each in found.chosen)
+    by_fold = list(zip(*map(found.trees_by_fold, found.chosen, n_trees), strict=True))
+    n_folds = len(by_fold)
     factor = shrinkage / (n_folds * len(found.chosen))
-    folds: list[Trees] = [()] * n_folds
-    for each in found.chosen:
-        n_trees = options.trees_of_mean(each.n_trees, each.n_rounds)
-        for fold, own in enumerate(each.folds):
-            folds[fold] += tuple(tree.rescaled(factor) for tree in own.trees[:n_trees])
+    folds = [tuple(tree.rescaled(factor) for trees in own for tree in trees) for own in by_fold]
     grown = tuple(tree for trees in folds for tree in trees)
-    offsets = _offsets_on_all(found.start, offset_shrinkage, rows, grown) if found.start is not None else ()
-    codes = rows.codes[:_RECENTRE_ON]
+    offsets = offsets_on_all(found.start, grown) if found.start is not None else ()
+    codes = rows.codes[:RECENTRE_ON]
     steps = np.array([n_folds * sum_trees(trees, codes, rows.n_codes) for trees in folds])
     if found.start is not None:
         for fold, step in enumerate(steps):
             step += offset_shrinkage * found.start.step_of(fold, codes, rows.offset)
     total = sum_trees(offsets + grown, codes, rows.n_codes)
-    centre = shift + _centre(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
+    centre = shift + centring_shift(rows.log_odds[: len(codes)], rows.weight[: len(codes)], steps, total)
     if offsets:
-        return tuple(with_sums(cells, (offsets[0].shifted(centre), *offsets[1:]))), grown
+        return (offsets[0].shifted(centre), *offsets[1:]), grown
     return (), (grown[0].shifted(centre), *grown[1:])
 
 
@@ -225,16 +243,6 @@ def _offsets_on_all(offsets: Offsets, shrinkage: float, rows: BinnedRows, grown:
     """The offsets fitted on all rows beside the trees."""
     steps, constant = refitted(offsets, rows, lambda: sum_trees(grown, rows.codes, rows.n_codes))
     return offset_trees(offsets.features, shrinkage * steps, shrinkage * constant, rows)
-
-
-def _centre(start: FloatArray, weight: FloatArray, steps: FloatArray, total: FloatArray) -> float:
-    """What must be added to the log-odds ``start + total`` for the mean prediction of ``start + steps``."""
-    target = float(np.sum(weight * sigmoid(start + steps).mean(axis=0)))
-    centre = 0.0
-    for _ in range(_NEWTON_STEPS):
-        q = sigmoid(start + total + centre)
-        centre += (target - float(np.sum(weight * q))) / float(np.sum(weight * q * (1.0 - q)))
-    return centre
 
 
 @dataclass(frozen=True)

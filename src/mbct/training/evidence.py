@@ -5,18 +5,17 @@ evaluated on others. Where the evaluation shows no significant gain the predicti
 correction is shrunk by how uncertain the gain is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from mbct.jit import kernel
 from mbct.model.bins import CodeMatrix
-from mbct.model.tree import IntArray
 from mbct.stats.blocks import error_of_total
-from mbct.stats.probabilities import probability_of, sigmoid
-from mbct.training.binned_rows import BinnedRows, RowNumbers
+from mbct.stats.probabilities import sigmoid
+from mbct.training.binned_rows import BinnedRows
 from mbct.training.block_intercepts import intercept_and_variance
 from mbct.training.folds import BlockNumbers, RowBlocks
 from mbct.validation import FloatArray
@@ -110,11 +109,7 @@ def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Ga
     """
     own = rows.evaluated
     before, after, weight, label, fold = before[own], after[own], rows.weight[own], rows.label[own], rows.fold[own]
-    if_positive = np.logaddexp(0.0, -before) - np.logaddexp(0.0, -after)
-    if_negative = np.logaddexp(0.0, before) - np.logaddexp(0.0, after)
-    negatives = weight - label
-    gain = label * if_positive + negatives * if_negative
-    square = label * if_positive**2 + negatives * if_negative**2
+    gain, square = gains_of_rows(before, after, weight, label)
     found = gain_of_rows(gain, square, float(weight.sum()), fold)
     of_fold = np.bincount(fold, weight)
     by_fold = (np.bincount(fold, gain) / np.maximum(of_fold, 1e-300))[of_fold > 0.0]
@@ -124,36 +119,15 @@ def held_out_gain(rows: BinnedRows, before: FloatArray, after: FloatArray) -> Ga
     return replace(found, standard_error=standard_error_of_gain(gain, weight, rows.blocks))
 
 
-@kernel
-def add_gains(
-    rows: RowNumbers,
-    codes: CodeMatrix,
-    feature: IntArray,
-    table_start: npt.NDArray[np.int64],
-    table: IntArray,
-    step: FloatArray,
-    weight: FloatArray,
-    label: FloatArray,
-    log_odds: FloatArray,
-    gained: FloatArray,
-) -> None:
-    """Add what the splits of a tree gain on some rows to their features, and move the rows.
-
-    A step s gains s·G − ½·s²·H in log-likelihood. What it is more at a child than at its parent is the parent's
-    feature's; what the root gains, a shift of all rows, is the score's.
-    """
-    for i in rows:
-        q = probability_of(log_odds[i])
-        g = label[i] - weight[i] * q
-        h = weight[i] * q * (1.0 - q)
-        node, column, before = 0, 0, 0.0
-        while node >= 0:
-            now = step[node] * (g - 0.5 * step[node] * h)
-            gained[column] += now - before
-            reached, before = node, now
-            column = feature[node]
-            node = table[table_start[node] + codes[i, column]] if column >= 0 else -1
-        log_odds[i] += step[reached]
+def gains_of_rows(
+    before: FloatArray, after: FloatArray, weight: FloatArray, label: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Summed log-likelihood gain and summed squared gain of the rows that each part stands for."""
+    if_positive = np.logaddexp(0.0, -before) - np.logaddexp(0.0, -after)
+    if_negative = np.logaddexp(0.0, before) - np.logaddexp(0.0, after)
+    negatives = weight - label
+    gain = label * if_positive + negatives * if_negative
+    return gain, label * if_positive**2 + negatives * if_negative**2
 
 
 def significance(t: float, n_blocks: int) -> float:
@@ -224,28 +198,55 @@ def scale_of(
     weight, positives = weight * block_weight[block], label * block_weight[block]
     if not np.any(correction):
         return NO_CORRECTION
-    scale = 0.0
-    for _ in range(_NEWTON_STEPS):
+
+    def slopes(scale: float) -> tuple[float, float]:
         q = sigmoid(before + scale * correction)
         curvature = float(np.sum(weight * correction**2 * q * (1.0 - q)))
+        return float(np.sum(correction * (positives - weight * q))), curvature
+
+    def moments(scale: float) -> BlockMoments:
+        q = sigmoid(before + scale * correction)
+        residual, variance = positives - weight * q, weight * q * (1.0 - q)
+        found = (correction * residual, residual, variance, correction * variance)
+        by_group = None if blocks.group is None else np.bincount(blocks.group[own], found[0]).astype(np.float64)
+        sums = [np.bincount(block, values, len(block_weight)).astype(np.float64) for values in found]
+        return BlockMoments(*sums)._replace(by_group=by_group)
+
+    return fitted_scale(slopes, moments, in_order=blocks.in_order)
+
+
+class BlockMoments(NamedTuple):
+    """Sums by block of c·r, r, v and c·v, with the correction c, the residual r and its variance v of each row.
+
+    ``by_group``: sums of c·r by group, where rows have blocks of time and groups.
+    """
+
+    score: FloatArray
+    residual: FloatArray
+    variance: FloatArray
+    shared: FloatArray
+    by_group: FloatArray | None = None
+
+
+def fitted_scale(
+    slopes: Callable[[float], tuple[float, float]], moments: Callable[[float], BlockMoments], *, in_order: bool
+) -> Scale:
+    """The scale by Newton's method, from gradient and curvature (``slopes``) at a scale and the ``moments`` at it."""
+    scale = 0.0
+    for _ in range(_NEWTON_STEPS):
+        gradient, curvature = slopes(scale)
         if curvature <= 0.0:
             return NO_CORRECTION
-        change = float(np.sum(correction * (positives - weight * q))) / curvature
+        change = gradient / curvature
         scale += float(np.clip(change, -_LARGEST_CHANGE, _LARGEST_CHANGE))
         if abs(change) < _SMALL:
             break
-    q = sigmoid(before + scale * correction)
-    residual, variance = positives - weight * q, weight * q * (1.0 - q)
-
-    def by_block(values: FloatArray) -> FloatArray:
-        return np.bincount(block, values, len(block_weight)).astype(np.float64)
-
-    error = error_of_total(by_block(correction * residual), in_order=blocks.in_order)
-    if blocks.group is not None:
-        by_group = np.bincount(blocks.group[own], correction * residual).astype(np.float64)
-        error = max(error, error_of_total(by_group, in_order=False))
-    _, shock_variance = intercept_and_variance(by_block(residual), by_block(variance))
-    shared = _largest_variance(shock_variance, len(block_weight)) * float(np.sum(by_block(correction * variance) ** 2))
+    found = moments(scale)
+    error = error_of_total(found.score, in_order=in_order)
+    if found.by_group is not None:
+        error = max(error, error_of_total(found.by_group, in_order=False))
+    _, shock_variance = intercept_and_variance(found.residual, found.variance)
+    shared = _largest_variance(shock_variance, len(found.score)) * float(np.sum(found.shared**2))
     return Scale(scale, error / curvature, float(np.sqrt(curvature + shared)) / curvature)
 
 
@@ -284,7 +285,12 @@ def significant_scale(rows: BinnedRows, before: FloatArray, after: FloatArray, l
     def scale(block_weight: FloatArray) -> Scale:
         return scale_of(before, after - before, rows.weight, rows.label, blocks, block_weight)
 
-    if scale(np.ones(len(blocks))).significance(blocks.n_evaluated) < least:
+    return kept_scale(scale, blocks, blocks.n_evaluated, least)
+
+
+def kept_scale(scale: Callable[[FloatArray], Scale], blocks: RowBlocks, n_evaluated: int, least: float) -> float:
+    """What is kept by the ``scale`` that blocks of some weights show; 0 unless it is significant by equal weights."""
+    if scale(np.ones(len(blocks))).significance(n_evaluated) < least:
         return 0.0
     return scale(blocks.weight).shrunk
 
@@ -305,12 +311,26 @@ def time_distances(
     1 means that its value gives the stretch away: the feature identifies the time.
     """
     n_folds = int(fold.max()) + 1
-    distances = np.empty(len(n_codes))
-    for j, size in enumerate(n_codes):
-        cell = fold.astype(np.intp) * size + codes[:, j]
-        inside = np.bincount(cell, weight, n_folds * size).reshape(n_folds, size)
-        outside = inside.sum(axis=0) - inside
-        share_inside = inside / inside.sum(axis=1, keepdims=True)
-        share_outside = outside / outside.sum(axis=1, keepdims=True)
-        distances[j] = 0.5 * np.abs(share_inside - share_outside).sum(axis=1).mean()
-    return distances
+    return np.array(
+        [mean_distance(weight_by_fold(codes[:, j], weight, fold, n_folds, n)) for j, n in enumerate(n_codes)]
+    )
+
+
+def weight_by_fold(
+    code: npt.NDArray[np.unsignedinteger[Any]],
+    weight: FloatArray,
+    fold: npt.NDArray[np.uint8],
+    n_folds: int,
+    n_codes: int,
+) -> FloatArray:
+    """Weight of each code of a feature in each fold."""
+    cell = fold.astype(np.intp) * n_codes + code
+    return np.bincount(cell, weight, n_folds * n_codes).reshape(n_folds, n_codes).astype(np.float64)
+
+
+def mean_distance(inside: FloatArray) -> float:
+    """Mean total variation between the distribution in one fold and in the others, from the weight of each code."""
+    outside = inside.sum(axis=0) - inside
+    share_inside = inside / inside.sum(axis=1, keepdims=True)
+    share_outside = outside / outside.sum(axis=1, keepdims=True)
+    return float(0.5 * np.abs(share_inside - share_outside).sum(axis=1).mean())

@@ -135,13 +135,11 @@ def row_blocks(block: BlockNumbers, weight: FloatArray, n_folds: int, seed: int,
     A second column of ``block`` is the group of each row. A group that lasts over several stretches of time is held out
     in one of them, whose ensemble is trained on none of its rows.
     """
-    values, number = np.unique(time_or_group(block), return_inverse=True)
-    n_folds = n_folds_of(len(values), n_folds)
-    fold = folds_of_blocks(np.bincount(number, weight).astype(np.float64), n_folds, seed, options.kind)
-    if options.gap:
-        _refuse_wide_gap(fold, options.gap)
-    evidence = block_weights(len(values), n_folds, options)
-    found = RowBlocks(number.astype(np.int32), fold, evidence, options.kind == "time", options.gap)
+    number = np.unique(time_or_group(block), return_inverse=True)[1].astype(np.int32)
+    found = replace(
+        blocks_of_weight(np.bincount(number, weight).astype(np.float64), n_folds, seed, options), number=number
+    )
+    n_folds, fold = int(found.fold.max()) + 1, found.fold
     if block.ndim == 1:
         return found
     group = np.unique(block[:, 1], return_inverse=True)[1].astype(np.int32)
@@ -152,6 +150,16 @@ def row_blocks(block: BlockNumbers, weight: FloatArray, n_folds: int, seed: int,
             "groups alone"
         )
     return found
+
+
+def blocks_of_weight(weight: FloatArray, n_folds: int, seed: int, options: BlockOptions) -> RowBlocks:
+    """Folds and evidence of blocks, of which the weight is known, before any row is numbered."""
+    n_folds = n_folds_of(len(weight), n_folds)
+    fold = folds_of_blocks(weight, n_folds, seed, options.kind)
+    if options.gap:
+        _refuse_wide_gap(fold, options.gap)
+    evidence = block_weights(len(weight), n_folds, options)
+    return RowBlocks(np.empty(0, dtype=np.int32), fold, evidence, options.kind == "time", options.gap)
 
 
 def homes_of_groups(
@@ -246,7 +254,7 @@ class CellParts:
 
 @kernel
 def _split(
-    count: FloatArray, label: FloatArray, n_folds: int, seed: np.uint64
+    count: FloatArray, label: FloatArray, n_folds: int, seed: np.uint64, first: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], FloatArray, FloatArray]:
     size = 0
     for i in range(len(count)):
@@ -259,8 +267,8 @@ def _split(
     negatives = np.empty(n_folds)
     n = 0
     for i in range(len(count)):
-        split_amount(label[i], n_folds, seed, i, 0, positives)
-        split_amount(count[i] - label[i], n_folds, seed, i, 1000, negatives)
+        split_amount(label[i], n_folds, seed, first + i, 0, positives)
+        split_amount(count[i] - label[i], n_folds, seed, first + i, 1000, negatives)
         for f in range(n_folds):
             weight = positives[f] + negatives[f]
             if weight > 1e-9:
@@ -273,22 +281,23 @@ def _split(
 
 
 @kernel
-def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64) -> npt.NDArray[np.uint8]:
+def _folds_of_cells(n_cells: int, n_folds: int, seed: np.uint64, first: int) -> npt.NDArray[np.uint8]:
     fold = np.empty(n_cells, np.uint8)
     for i in range(n_cells):
-        fold[i] = random_bits(seed, i, 0) % np.uint64(n_folds)
+        fold[i] = random_bits(seed, first + i, 0) % np.uint64(n_folds)
     return fold
 
 
 def split_into_folds(
-    count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, atomic: bool = False
+    count: FloatArray, label: FloatArray, n_folds: int, seed: int, *, atomic: bool = False, first: int = 0
 ) -> CellParts:
     """Split the rows of each cell at random into ``n_folds`` folds; ``atomic`` cells are one row each.
 
     A weight of k counts as k rows. The draw depends on the seed and the order of the cells alone: take cells in
-    canonical order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows.
+    canonical order (level "score", or :meth:`Cells.canonical`) to be free of the order of rows. ``first``:
+    number of the first of these cells among all.
     """
     start = np.random.SeedSequence([seed, n_folds]).generate_state(1, np.uint64)[0]
     if atomic:
-        return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start), count, label)
-    return CellParts(*_split(count, label, n_folds, start))
+        return CellParts(np.arange(len(count)), _folds_of_cells(len(count), n_folds, start, first), count, label)
+    return CellParts(*_split(count, label, n_folds, start, first))

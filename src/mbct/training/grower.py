@@ -46,13 +46,18 @@ def grow_tree(
     blocks = rows.blocks
     intercept = NO_INTERCEPTS
     if blocks is None:
-        gradients(train_rows, log_odds, rows.weight, label, seed, options.cross_fitted, rows.atomic, gradient)
+        gradients(train_rows, log_odds, rows.weight, label, seed, options.cross_fitted, rows.atomic, 0, gradient)
     else:
-        half = (np.random.default_rng(seed).permutation(len(blocks)) % 2).astype(np.uint8)
-        half *= options.cross_fitted
+        half = halves_of_blocks(len(blocks), seed, options)
         intercept = gradients_within_blocks(train_rows, log_odds, rows.weight, label, blocks.number, half, gradient)
     grown = _grow(rows.codes, gradient, train_rows, rows.offset, rows.ordered, features, options)
     return grown._replace(intercept=intercept)
+
+
+def halves_of_blocks(n_blocks: int, seed: np.uint64, options: TreeOptions) -> npt.NDArray[np.uint8]:
+    """Random half of each block; the first for all without cross-fitting."""
+    half = (np.random.default_rng(seed).permutation(n_blocks) % 2).astype(np.uint8)
+    return half * np.uint8(options.cross_fitted)
 
 
 @kernel
@@ -119,18 +124,19 @@ def gradients(
     seed: np.uint64,
     cross_fitted: bool,
     atomic: bool,
+    first_row: int,
     out: GradientArray,
 ) -> None:
     """Gradient and curvature of the rows (or parts of cells), split into two random halves.
 
     A part of several rows is split row by row, unless it is ``atomic``. Without ``cross_fitted`` everything lies in
-    the first half.
+    the first half. ``first_row``: number among all rows of the first one at hand, as halves are drawn by number.
     """
     for i in rows:
         q = probability_of(log_odds[i])
         curvature = q * (1.0 - q)
         if cross_fitted and (atomic or weight[i] == 1.0):
-            half = int(random_bits(seed, i, 0) >> np.uint64(63))
+            half = int(random_bits(seed, first_row + i, 0) >> np.uint64(63))
             out[i, 2 * half] = label[i] - weight[i] * q
             out[i, 2 * half + 1] = weight[i] * curvature
             out[i, 2 - 2 * half] = 0.0
@@ -138,8 +144,8 @@ def gradients(
             continue
         positives = label[i]
         negatives = weight[i] - label[i]
-        first_positives = half_of(positives, seed, i, 0) if cross_fitted else positives
-        first_negatives = half_of(negatives, seed, i, 1) if cross_fitted else negatives
+        first_positives = half_of(positives, seed, first_row + i, 0) if cross_fitted else positives
+        first_negatives = half_of(negatives, seed, first_row + i, 1) if cross_fitted else negatives
         second_positives = positives - first_positives
         second_negatives = negatives - first_negatives
         first = first_positives + first_negatives
@@ -220,11 +226,16 @@ def with_sums(cells: Cells, trees: Sequence[CalibrationTree]) -> list[Calibratio
                 [np.bincount(node, amount, tree.n_nodes) for amount in (cells.sums.count, cells.sums.label, pred)]
             ).astype(np.float64)
             log_odds += tree.leaf_value[node]
-            leaf_value = tree.leaf_value.copy()
-            _sum_upwards(tree.parents, leaf_value, sums)
-            count, label, pred = (rounded(sums[:, column]) for column in range(3))
-            finished.append(replace(tree, leaf_value=rounded(leaf_value), count=count, label=label, pred=pred))
+            finished.append(with_node_sums(tree, sums))
     return finished
+
+
+def with_node_sums(tree: CalibrationTree, sums: FloatArray) -> CalibrationTree:
+    """The tree with its terminal nodes' count, label and prediction sums, which are added up towards the root."""
+    leaf_value = tree.leaf_value.copy()
+    _sum_upwards(tree.parents, leaf_value, sums)
+    count, label, pred = (rounded(sums[:, column]) for column in range(3))
+    return replace(tree, leaf_value=rounded(leaf_value), count=count, label=label, pred=pred)
 
 
 @kernel

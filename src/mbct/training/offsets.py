@@ -2,17 +2,13 @@
 
 Logit recalibration (Platt scaling) is a step for each bin of the score, k_c = a + b·z̄_c with z̄_c the bin's mean
 log-odds: two numbers express what would cost the trees dozens of rounds, and can be significant where trees are not.
-
-Per-value offsets: where a category has hundreds of values, each with a bias of its own, binary trees find them one by
-one. Here all values of all categories are fitted jointly, as random effects. The steps of a feature are drawn from a
-mixture of normal distributions around zero, of spreads 0 to 1.6, whose weights follow from the steps themselves
-(empirical Bayes, by EM): where most values are right and few are wrong, the right ones are left alone and the wrong
-ones are hardly shrunk. An uninformative category has all weight on spread 0 and no step.
+:mod:`mbct.training.value_offsets` has steps for the values of categories.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +18,7 @@ from mbct.model.bins import CodeMatrix
 from mbct.model.tree import STOP, CalibrationTree, IntArray, rounded
 from mbct.stats.probabilities import probability_of
 from mbct.training.binned_rows import BinnedRows, RowNumbers
-from mbct.training.evidence import LEAST_OFFSET_PROGRESS, RECALIBRATION_CHI2
-from mbct.training.grower import move, newton_sums
-from mbct.training.nodes import VALUE_LIMIT
+from mbct.training.evidence import RECALIBRATION_CHI2
 from mbct.validation import FloatArray
 
 DECIMALS = 9
@@ -38,6 +32,10 @@ _RIDGE = 1.0
 _MOST_GROUPS = 64
 """Codes of nearly equal steps share a leaf; so many leaves keep all but 0.2 % of the variance of the steps."""
 _GROUPING_PASSES = 20
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,28 @@ class Offsets:
 def offset_trees(
     features: tuple[int, ...], steps: FloatArray, constant: float, rows: BinnedRows
 ) -> tuple[CalibrationTree, ...]:
+    """:func:`trees_of_steps` with the weight that the rows have in each code."""
+
+    def weight(j: int) -> FloatArray:
+        n_codes = int(rows.offset[j + 1] - rows.offset[j])
+        return np.bincount(rows.codes[:, j], rows.weight, n_codes).astype(np.float64)
+
+    return trees_of_steps(features, steps, constant, rows.offset, weight)
+
+
+def trees_of_steps(
+    features: tuple[int, ...],
+    steps: FloatArray,
+    constant: float,
+    offset: npt.NDArray[np.int64],
+    weight: Callable[[int], FloatArray],
+) -> tuple[CalibrationTree, ...]:
     """A tree of one split for each feature whose ``steps`` are not all zero; the first holds the constant too."""
     found: list[CalibrationTree] = []
     for j in features:
-        own = steps[rows.offset[j] : rows.offset[j + 1]]
+        own = steps[offset[j] : offset[j + 1]]
         if not found or np.any(np.round(own, DECIMALS)):
-            weight = np.bincount(rows.codes[:, j], rows.weight, len(own)).astype(np.float64)
-            found.append(_table_tree(j, own, weight, 0.0 if found else constant))
+            found.append(_table_tree(j, own, weight(j), 0.0 if found else constant))
     return tuple(found)
 
 
@@ -172,15 +185,24 @@ def significant_recalibration(rows: BinnedRows) -> FloatArray | None:
         return None
     every, start = rows.all_rows, rows.log_odds
     steps = _fitted_steps(rows, standardized_scores(rows), every, start)
-    gained = rows.loss(every, start) - rows.loss(every, start + steps[rows.codes[:, SCORE]])
+    return shrunk_line(steps, rows.loss(every, start) - rows.loss(every, start + steps[rows.codes[:, SCORE]]))
+
+
+def shrunk_line(steps: FloatArray, gained: float) -> FloatArray | None:
+    """The share 1 − 2/χ² of steps that gained so much in log-likelihood; None where χ² is not significant."""
     return None if 2.0 * gained < RECALIBRATION_CHI2 else (1.0 - 1.0 / gained) * steps
 
 
 def standardized_scores(rows: BinnedRows) -> FloatArray:
     """Mean log-odds of each bin of the score, scaled to mean 0 and standard deviation 1 over all rows."""
     code, n_codes = rows.codes[:, SCORE], int(rows.offset[SCORE + 1])
-    weight = np.bincount(code, rows.weight, n_codes)
-    mean = np.bincount(code, rows.weight * rows.log_odds, n_codes) / np.maximum(weight, 1e-300)
+    weight = np.bincount(code, rows.weight, n_codes).astype(np.float64)
+    return standardized(weight, np.bincount(code, rows.weight * rows.log_odds, n_codes).astype(np.float64))
+
+
+def standardized(weight: FloatArray, total: FloatArray) -> FloatArray:
+    """Standardized mean of each bin of some weight and total."""
+    mean = total / np.maximum(weight, 1e-300)
     seen = weight > 0.0
     centre = np.average(mean[seen], weights=weight[seen])
     spread = np.sqrt(np.average((mean[seen] - centre) ** 2, weights=weight[seen]))
@@ -189,29 +211,29 @@ def standardized_scores(rows: BinnedRows) -> FloatArray:
 
 
 def _fitted_steps(rows: BinnedRows, scores: FloatArray, train_rows: RowNumbers, log_odds: FloatArray) -> FloatArray:
-    """Step of each bin of the score on the line that fits the training rows best, by Newton's method with the ridge.
+    """Step of each bin of the score on the line that fits the training rows best, by Newton's method with the ridge."""
 
-    Behind the score's bins come the codes of all other features, without a step.
-    """
-    shift, slope = newton_line(rows, scores, train_rows, log_odds, lambda _: rows.label, _SMALL)
-    steps = np.zeros(rows.offset[-1])
+    def sums_at(step: FloatArray) -> LineSums:
+        return line_sums(train_rows, rows.codes, log_odds, rows.weight, rows.label, scores, step)
+
+    return line_steps(*answered(newton_line(scores), sums_at), scores, int(rows.offset[-1]))
+
+
+def line_steps(shift: float, slope: float, scores: FloatArray, n_codes: int) -> FloatArray:
+    """Step of each bin of the score on a line; behind them come the codes of all other features, without a step."""
+    steps = np.zeros(n_codes)
     steps[: len(scores)] = np.round(shift + slope * scores, DECIMALS)
     return steps
 
 
-def newton_line(
-    rows: BinnedRows,
-    scores: FloatArray,
-    train_rows: RowNumbers,
-    log_odds: FloatArray,
-    label_at: Callable[[FloatArray], FloatArray],
-    small: float,
-) -> tuple[float, float]:
-    """Shift and slope that fit the training rows best; ``label_at`` is their label at the steps of the score's bins."""
+LineSums = tuple[float, float, float, float, float]
+
+
+def newton_line(scores: FloatArray, small: float = _SMALL) -> Generator[FloatArray, LineSums, tuple[float, float]]:
+    """Shift and slope that fit rows best; asks for their :func:`line_sums` at steps of the score's bins."""
     shift = slope = 0.0
     for _ in range(_NEWTON_STEPS):
-        step = shift + slope * scores
-        g, gx, h, hx, hxx = line_sums(train_rows, rows.codes, log_odds, rows.weight, label_at(step), scores, step)
+        g, gx, h, hx, hxx = yield shift + slope * scores
         curvature = np.array([[h + _RIDGE, hx], [hx, hxx + _RIDGE]])
         change = np.linalg.solve(curvature, np.array([g - _RIDGE * shift, gx - _RIDGE * slope]))
         # A step of more than one in log-odds at once may overshoot where the sigmoid is flat.
@@ -231,7 +253,7 @@ def line_sums(
     label: FloatArray,
     scores: FloatArray,
     step: FloatArray,
-) -> tuple[float, float, float, float, float]:
+) -> LineSums:
     """Sums of gradient and curvature, plain and times the standardized score, at log-odds moved by the step."""
     g, gx, h, hx, hxx = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in rows:
@@ -249,101 +271,31 @@ def line_sums(
     return g, gx, h, hx, hxx
 
 
-_PASSES = 8
-_PASSES_ON_ALL = 2
-_VARIANCES = np.array([0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6]) ** 2
-_PRIOR_VALUES = np.array([1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1])  # Pseudo-counts of values with each spread
-_EM_PASSES = 30
-_LARGEST_CHANGE = 2.0  # No pass moves a step by more than this
+def answered(asking: Generator[Request, Answer, Found], answer: Callable[[Request], Answer]) -> Found:
+    """What an algorithm finds that asks for sums over rows, given the answer to each of its requests.
 
-
-class _OffsetsFit:
-    """Steps fitted on some rows, beside what else has moved the log-odds."""
-
-    def __init__(self, rows: BinnedRows, train_rows: RowNumbers, features: Sequence[int], log_odds: FloatArray):
-        self.rows = rows
-        self.train_rows = train_rows
-        self.features = features
-        self.log_odds = log_odds.copy()
-        self.steps = np.zeros(rows.offset[-1])
-        self.constant = 0.0
-        self.weights = {j: np.full(len(_VARIANCES), 1.0 / len(_VARIANCES)) for j in features}
-
-    def improve(self) -> None:
-        """One pass over all categories."""
-        rows = self.rows
-        for j in self.features:
-            own = slice(rows.offset[j], rows.offset[j + 1])
-            before, value = self.steps[own].copy(), rows.codes[:, j]
-            g, h = newton_sums(self.train_rows, value, self.log_odds, rows.weight, rows.label, len(before))
-            if not np.any(h > 0.0):
-                continue  # so few rows that none is left for this fold
-            mean, self.weights[j] = posterior_steps(g + h * before, h, self.weights[j])
-            moved = before + np.where(h > 0.0, np.clip(mean - before, -_LARGEST_CHANGE, _LARGEST_CHANGE), 0.0)
-            centre = round(float(np.sum(h * moved) / np.sum(h)), DECIMALS)
-            after = np.where(h > 0.0, np.clip(np.round(moved - centre, DECIMALS), -VALUE_LIMIT, VALUE_LIMIT), 0.0)
-            self.steps[own] = after
-            self.constant += centre
-            move(self.log_odds, after + centre - before, value)
-
-
-def posterior_steps(pull: FloatArray, curvature: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean of each value's step, and the mixture's weights after some passes of EM.
-
-    A value with curvature H and pull r = G + H·k has, under spread s, the marginal likelihood
-    (1 + H·s²)^(−1/2)·exp(r²·s²/(2(1 + H·s²))) against spread 0, and the posterior mean r·s²/(1 + H·s²).
+    >>> def doubled():
+    ...     return 2 * (yield "how many?")
+    >>> answered(doubled(), len)
+    18
     """
-    seen = curvature > 0.0
-    scale = _VARIANCES / (1.0 + curvature[:, None] * _VARIANCES)
-    log_likelihood = 0.5 * (pull[:, None] ** 2 * scale - np.log1p(curvature[:, None] * _VARIANCES))
-    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    for _ in range(_EM_PASSES):
-        share = likelihood * weights
-        share /= share.sum(axis=1, keepdims=True)
-        weights = share[seen].sum(axis=0) + _PRIOR_VALUES
-        weights /= weights.sum()
-    share = likelihood * weights
-    share /= share.sum(axis=1, keepdims=True)
-    return pull * np.sum(share * scale, axis=1), weights
+    return answered_together([asking], lambda requests: {k: answer(each) for k, each in requests.items()})[0]
 
 
-def fit_value_offsets(rows: BinnedRows, n_folds: int, pool: Executor) -> Offsets | None:
-    """Offsets of the categories that trees may split by, at the pass of the lowest held-out loss.
+def answered_together(
+    asking: Sequence[Generator[Request, Answer, Found]], answer: Callable[[dict[int, Request]], dict[int, Answer]]
+) -> list[Found]:
+    """What several algorithms find side by side, so that one pass over rows in shards answers all of them.
 
-    None where there is no category, or where held-out rows gain nothing.
+    ``answer`` is given the requests of all that still ask, by number.
     """
-    features = tuple(int(j) for j in rows.usable if not rows.ordered[j])
-    if not features:
-        return None
-    fits = [_OffsetsFit(rows, rows.train_rows(fold), features, rows.log_odds) for fold in range(n_folds)]
-    base = lowest = rows.held_out_loss([fit.log_odds for fit in fits])
-    best = None
-    for number in range(_PASSES):
-        list(pool.map(lambda fit: fit.improve(), fits))
-        loss = rows.held_out_loss([fit.log_odds for fit in fits])
-        if loss < min(base, lowest):
-            steps, constants = tuple(fit.steps.copy() for fit in fits), tuple(fit.constant for fit in fits)
-            best = Offsets(features, steps, constants, tuple(fit.log_odds.copy() for fit in fits))
-        if number > 0 and loss > lowest - LEAST_OFFSET_PROGRESS:
-            break
-        lowest = min(loss, lowest) if number else loss
-    return best
-
-
-def refitted(offsets: Offsets, rows: BinnedRows, tree_steps: Callable[[], FloatArray]) -> tuple[FloatArray, float]:
-    """Steps and constant: the mean of the folds', those of categories fitted again on all rows beside ``tree_steps``.
-
-    The folds' steps are shrunk as four fifths of the rows ask for; their mean needs less shrinkage.
-    """
-    steps, constant = np.asarray(np.mean(offsets.steps, axis=0)), float(np.mean(offsets.constants))
-    categories = [j for j in offsets.features if not rows.ordered[j]]
-    if not categories:
-        return steps, constant
-    fit = _OffsetsFit(rows, rows.all_rows, categories, rows.log_odds + tree_steps())
-    fit.steps, fit.constant = np.asarray(np.round(steps, DECIMALS)), constant
-    fit.log_odds += constant
-    for j in offsets.features:
-        fit.log_odds += fit.steps[rows.offset[j] : rows.offset[j + 1]][rows.codes[:, j]]
-    for _ in range(_PASSES_ON_ALL):
-        fit.improve()
-    return fit.steps, fit.constant
+    found: dict[int, Found] = {}
+    requests = {k: next(each) for k, each in enumerate(asking)}
+    while requests:
+        answers, requests = answer(requests), {}
+        for k, sums in answers.items():
+            try:
+                requests[k] = asking[k].send(sums)
+            except StopIteration as finished:
+                found[k] = finished.value
+    return [found[k] for k in range(len(asking))]

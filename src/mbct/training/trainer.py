@@ -19,7 +19,7 @@ from mbct.stats.random_stream import mix, next_state
 from mbct.training.binned_rows import duplicates_in
 from mbct.training.binning import BinningOptions
 from mbct.training.boosting import BoostingOptions
-from mbct.training.cells import Cells
+from mbct.training.cells import Cells, Sums
 from mbct.training.default import counted, distill_ensemble, fit_cross_fitted
 from mbct.training.evidence import Gain
 from mbct.training.folds import BlockOptions
@@ -35,7 +35,8 @@ ModelSize = Literal["auto", "rules", "compact", "full"]
 
 LEAST_RULES = 64
 """Smallest ``max_rules``."""
-_PAIRS_OF = 100_000  # Cells whose pairs tell the reorder rate
+PAIRS_OF = 100_000
+"""Cells whose pairs tell the reorder rate."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,8 @@ class RowFingerprint:
         return {**vars(self), "sketch": list(self.sketch)}
 
 
-def fingerprint_of(cells: Cells) -> RowFingerprint:
+def fingerprint_of(codes: CodeMatrix, sums: Sums) -> RowFingerprint:
     """The fingerprint of the rows of some cells."""
-    codes, sums = cells.codes, cells.sums
     alone = np.flatnonzero(sums.count == 1.0)
     hashes = np.sort(row_hashes(codes[alone], sums.pred[alone], sums.label[alone]))
     total = sums.total()
@@ -182,6 +182,13 @@ def fingerprint_of_sums(total: FloatArray, negative_sampling_rate: float = 1.0) 
     """The fingerprint of rows of which only count, label and prediction are known; a negative counts 1/rate times."""
     count, label, pred = (float(value) for value in total)
     return RowFingerprint(*rounded(np.array([label + (count - label) * negative_sampling_rate, label, pred])).tolist())
+
+
+def joined_fingerprint(left: RowFingerprint, right: RowFingerprint) -> RowFingerprint:
+    """The fingerprint of the rows of both."""
+    amounts = (left.count + right.count, left.label + right.label, left.pred + right.pred)
+    sketch = sorted((*left.sketch, *right.sketch))[:_SKETCH]
+    return replace(fingerprint_of_sums(np.array(amounts)), unique=left.unique + right.unique, sketch=tuple(sketch))
 
 
 def row_hashes(codes: CodeMatrix, y_prob: FloatArray, y_true: FloatArray) -> HashArray:
@@ -242,7 +249,7 @@ def train_cells(
         result = _paper_result(trees, trace, bins, config, lambda: np.array([getattr(total, n) for n in NODE_SUMS]))
     else:
         result = _train_default(cells, bins, growth, config, advance)
-    some = cells.select(np.arange(min(len(cells), _PAIRS_OF)))
+    some = cells.select(np.arange(min(len(cells), PAIRS_OF)))
     before = some.sums.pred / some.sums.count
     return replace(result, reorder_rate=reorder_rate(before, result.model.calibrate_codes(some.codes, before)))
 
@@ -273,10 +280,11 @@ def _paper_result(
     """With the sums of the first tree's root as fingerprint: rows that stay in their engine give no more."""
     sums = np.array([getattr(trees[0], name)[0] for name in NODE_SUMS]) if trees else total()
     rows = fingerprint_of_sums(sums, config.constraints.negative_sampling_rate)
-    return TrainingResult(_model(bins, config, trees), trace, rows, form=counted(trees))
+    return TrainingResult(model_of(bins, config, trees), trace, rows, form=counted(trees))
 
 
-def _model(bins: FeatureBins, config: TrainingConfig, trees: tuple[CalibrationTree, ...]) -> CalibrationEnsemble:
+def model_of(bins: FeatureBins, config: TrainingConfig, trees: tuple[CalibrationTree, ...]) -> CalibrationEnsemble:
+    """The frozen model of grown trees."""
     return CalibrationEnsemble(bins.names[0], config.preset.link, bins, trees, config.alpha)
 
 
@@ -285,7 +293,7 @@ def _train_default(
 ) -> TrainingResult:
     """Cross-fitted training, then distillation; weights are scaled so that they count rows."""
     ordered, blocks, limits = tuple(feature.ordered for feature in bins), config.block_options, config.constraints
-    fingerprint = fingerprint_of(cells)
+    fingerprint = fingerprint_of(cells.codes, cells.sums)
     duplicates = duplicates_in(cells)
 
     def train(cells: Cells, usable: Sequence[int], limits: Constraints, spare_trees: int = 0) -> TrainingResult:
@@ -299,41 +307,41 @@ def _train_default(
         features = [j for j in usable if blocks.keep_all or j not in found.excluded]
         shipped = distill_ensemble(found, cells, ordered, limits, advance, features, spare_trees)
         excluded = tuple(bins.names[j] for j in found.excluded)
-        model = _model(bins, config, shipped.trees)
+        model = model_of(bins, config, shipped.trees)
         return TrainingResult(model, found.trace, fingerprint, shipped.fidelity, shipped.form, found.held_out, excluded)
 
     cells = cells.per(duplicates.per_row)
-    shift = _sampling_shift(cells, limits.negative_sampling_rate)
+    shift = sampling_shift(cells.sums, limits.negative_sampling_rate)
     start = cells.moved(shift) if shift else cells
     if limits.rank_preservation == "free":
         trained = train(start, range(len(ordered)), limits)
     else:
         trained = train_monotone(train, start, limits)
     constant = shift + float(np.log(limits.negative_sampling_rate))
-    return trained if constant == 0.0 else trained.with_trees(_moved(trained.model.trees, constant, start))
+    return trained if constant == 0.0 else trained.with_trees(moved_trees(trained.model.trees, constant, start.total))
 
 
-def _sampling_shift(cells: Cells, negative_sampling_rate: float) -> float:
+def sampling_shift(sums: Sums, negative_sampling_rate: float) -> float:
     """Shift of the scores among sampled rows: 0 if they were fitted there, −log r if they refer to the population.
 
     Keeping a share r of the negatives multiplies the odds by 1/r. The labels tell which of the two the scores fit.
     """
     if negative_sampling_rate == 1.0:
         return 0.0
-    start, rate = cells.sums.logit / cells.sums.count, cells.sums.label / cells.sums.count
+    start, rate = sums.logit / sums.count, sums.label / sums.count
     shift = -float(np.log(negative_sampling_rate))
 
     def loss(moved: float) -> float:
-        return float(np.sum(cells.sums.count * log_loss_of_logodds(start + moved, rate)))
+        return float(np.sum(sums.count * log_loss_of_logodds(start + moved, rate)))
 
     return shift if loss(shift) < loss(0.0) else 0.0
 
 
-def _moved(trees: tuple[CalibrationTree, ...], constant: float, cells: Cells) -> tuple[CalibrationTree, ...]:
+def moved_trees(trees: tuple[CalibrationTree, ...], constant: float, total: Sums) -> tuple[CalibrationTree, ...]:
     """The trees with a constant added to every prediction's log-odds, by the first of them."""
     if trees:
         return (trees[0].shifted(constant), *trees[1:])
-    count, label, pred = (rounded(np.array([getattr(cells.total, name)])) for name in NODE_SUMS)
+    count, label, pred = (rounded(np.array([getattr(total, name)])) for name in NODE_SUMS)
     leaf, nothing = np.array([-1], dtype=np.int32), np.empty(0, dtype=np.int32)
     step = rounded(np.array([constant]))
     return (CalibrationTree(leaf, np.zeros(1, dtype=np.int64), nothing, step, count, label, pred),)

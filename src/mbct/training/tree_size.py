@@ -6,15 +6,21 @@ Ensembles that rank features differently make different errors, so the mean of t
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mbct.model.tree import rounded
-from mbct.training.binned_rows import BinnedRows
+from mbct.jit import kernel
+from mbct.model.bins import CodeMatrix
+from mbct.model.tree import CalibrationTree, IntArray, rounded
+from mbct.stats.probabilities import probability_of
+from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, FoldBoosting, FoldType, OnRound, fold_pool
-from mbct.training.evidence import OFFSETS_AHEAD, add_gains, held_out_gain
-from mbct.training.offsets import Offsets, fit_recalibration, fit_value_offsets
+from mbct.training.evidence import OFFSETS_AHEAD, held_out_gain
+from mbct.training.offsets import Offsets, fit_recalibration
+from mbct.training.value_offsets import fit_value_offsets
 from mbct.validation import FloatArray
 
 _ROWS_OF_GAINS = 50_000  # Held-out rows of a fold from which the gain of each feature is known
@@ -64,8 +70,8 @@ class Ensembles:
     offsets, or none; ``base`` is the loss before them.
     """
 
-    chosen: tuple[CrossFittedBoosting[FoldBoosting], ...]
-    tried: list[CrossFittedBoosting[FoldBoosting]]
+    chosen: tuple[CrossFittedBoosting[Any], ...]
+    tried: Sequence[CrossFittedBoosting[Any]]
     start: Offsets | None
     base: float
 
@@ -74,10 +80,15 @@ class Ensembles:
         """Log-odds of each row by the ensembles of the fold that holds it out."""
         return _mean_held_out(self.chosen)
 
+    def trees_by_fold(self, found: CrossFittedBoosting[Any], n_trees: int) -> list[tuple[CalibrationTree, ...]]:
+        """The first trees of each fold of one attempt."""
+        return [tuple(fold.trees[:n_trees]) for fold in found.folds]
+
     def gain_by_feature(self, rows: BinnedRows, *, with_trees: bool = True) -> tuple[float, ...]:
         """Fall of the mean held-out loss that each feature's offsets and splits bring, from some rows of each fold."""
         gained, weight = np.zeros(len(rows.ordered)), 0.0
-        for fold in range(rows.n_folds):
+        by_fold = zip(*(self.trees_by_fold(each, each.n_trees) for each in self.chosen), strict=True)
+        for fold, chosen in enumerate(by_fold):
             own, log_odds = rows.held_out_rows(fold)[:_ROWS_OF_GAINS], rows.log_odds.copy()
             weight += float(rows.weight[own].sum())
             if self.start is not None:
@@ -86,11 +97,42 @@ class Ensembles:
                     before = rows.loss(own, log_odds)
                     log_odds += self.start.steps[fold][rows.offset[j] : rows.offset[j + 1]][rows.codes[:, j]]
                     gained[j] += before - rows.loss(own, log_odds)
-            for each in self.chosen if with_trees else ():
-                for tree in each.folds[fold].trees[: each.n_trees]:
-                    nodes = tree.feature, tree.table_start, tree.table, tree.leaf_value / len(self.chosen)
-                    add_gains(own, rows.codes, *nodes, rows.weight, rows.label, log_odds, gained)
+            for tree in (tree for trees in chosen for tree in trees) if with_trees else ():
+                nodes = tree.feature, tree.table_start, tree.table, tree.leaf_value / len(self.chosen)
+                add_gains(own, rows.codes, *nodes, rows.weight, rows.label, log_odds, gained)
         return tuple(rounded(gained / weight).tolist())
+
+
+@kernel
+def add_gains(
+    rows: RowNumbers,
+    codes: CodeMatrix,
+    feature: IntArray,
+    table_start: npt.NDArray[np.int64],
+    table: IntArray,
+    step: FloatArray,
+    weight: FloatArray,
+    label: FloatArray,
+    log_odds: FloatArray,
+    gained: FloatArray,
+) -> None:
+    """Add what the splits of a tree gain on some rows to their features, and move the rows.
+
+    A step s gains s·G − ½·s²·H in log-likelihood. What it is more at a child than at its parent is the parent's
+    feature's; what the root gains, a shift of all rows, is the score's.
+    """
+    for i in rows:
+        q = probability_of(log_odds[i])
+        g = label[i] - weight[i] * q
+        h = weight[i] * q * (1.0 - q)
+        node, column, before = 0, 0, 0.0
+        while node >= 0:
+            now = step[node] * (g - 0.5 * step[node] * h)
+            gained[column] += now - before
+            reached, before = node, now
+            column = feature[node]
+            node = table[table_start[node] + codes[i, column]] if column >= 0 else -1
+        log_odds[i] += step[reached]
 
 
 def best_ensembles(

@@ -2,15 +2,19 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import numpy.typing as npt
 
 from mbct.data.expressions import balanced, step_of
 from mbct.model.conditions import CodeDecision
+from mbct.training.shards import Columns, FileShards, Shards
 from mbct.validation import FloatArray
 
 Frame = nw.LazyFrame[Any]
@@ -32,6 +36,31 @@ class Lookup:
     column: str
     into: str
     code_of: Mapping[str, int]
+
+
+class CellFormat(ABC):
+    """How batches of rows become shards of cells; it can be sent to where the rows are."""
+
+    @abstractmethod
+    def columns(self, batch: nw.DataFrame[Any]) -> Columns:
+        """Arrays of a batch."""
+
+    @abstractmethod
+    def parts(self, columns: Columns, n_parts: int) -> npt.NDArray[np.int64]:
+        """Shard of each row, in the order of the shards."""
+
+    @abstractmethod
+    def cells(self, batches: Iterable[Columns]) -> Columns:
+        """The rows of a shard as cells."""
+
+    def split(self, columns: Columns, n_parts: int) -> Iterator[tuple[int, Columns]]:
+        """The rows of a batch by their shard."""
+        part = self.parts(columns, n_parts)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(n_parts + 1))
+        for number in np.unique(part).tolist():
+            own = order[bounds[number] : bounds[number + 1]]
+            yield number, {name: values[own] for name, values in columns.items()}
 
 
 class Engine(ABC):
@@ -92,5 +121,26 @@ class Engine(ABC):
     def materialize(self, frame: Frame) -> Frame:
         """Compute ``frame`` once and hold it where the engine holds data."""
 
+    @contextmanager
+    def shards(self, frame: Frame, form: CellFormat, n_shards: int, n_threads: int) -> Iterator[Shards]:
+        """Cells of ``frame`` in about so many shards: in files of a temporary folder, written batch by batch."""
+        with FileShards(n_threads) as shards:
+            for batch in self.batches(frame):
+                for number, rows in form.split(form.columns(batch), n_shards):
+                    names = tuple(rows)
+                    with (shards.folder / f"{number}.rows").open("ab") as file:
+                        for name in names:
+                            np.save(file, rows[name], allow_pickle=False)
+            for path in sorted(shards.folder.glob("*.rows"), key=lambda path: int(path.stem)):
+                shards.append(form.cells(_batches_of(path, names)))
+                path.unlink()
+            yield shards
+
     def release(self, frame: Frame) -> None:  # noqa: B027 - what is held in memory goes with the frame
         """Free what :meth:`materialize` held."""
+
+
+def _batches_of(path: Path, names: Sequence[str]) -> Iterator[Columns]:
+    with path.open("rb") as file:
+        while file.peek(1):
+            yield {name: np.load(file, allow_pickle=False) for name in names}
