@@ -113,12 +113,6 @@ def test_weights_and_sampled_negatives_give_the_model_of_memory(weighted: bool) 
     np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0.0)
 
 
-def test_sizes_that_compete_grow_in_turns() -> None:
-    _, sharded, expected, found = _trained_twice("trees", 2_500, leaves=(7, 15), short_ensemble=1_000)
-    assert len(sharded.trace.rounds) > 1
-    np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0.0)
-
-
 def test_only_full_ensembles_grow_on_shards() -> None:
     columns, label, _ = _rows("nothing")
     bins = fit_bins(read_columns(columns), "p", [], columns["p"], label, None, "auto", BinningOptions())
