@@ -35,7 +35,7 @@ class BoostingOptions:
     trees, and kept only where it has then gained ``much_more`` times as much as the one before.
     ``small_leaves`` are tried where the first size ends within ``short_ensemble`` trees. The lowest held-out loss wins.
     Up to ``large_data`` rows the winner is also grown with features ranked on the rows that chose the cut, which sees
-    twice the rows; the mean with it, or with another attempt, is taken where its held-out loss is lower.
+    twice the rows; the mean with it, or with another attempt, is taken where held-out rows show it to be better.
     ``free_values``: numbers of at most so many values may be cut into any two sets of them.
     ``rate`` None: 0.1, or 0.4 above ``large_data`` rows: the more rows, the less a small rate buys, and each doubling
     halves the time. ``patience``: rounds without progress after which growth ends; None: 40, or 20 above

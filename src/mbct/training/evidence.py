@@ -28,6 +28,8 @@ RECALIBRATION_CHI2 = 13.816
 """Twice the log-likelihood that a logit recalibration must gain: χ² of two degrees exceeds it once in a thousand."""
 OFFSETS_AHEAD = 3.0
 """Standard errors by which per-value offsets must be ahead of the first trees, which need fewer assumptions."""
+MEAN_AHEAD = 1.0
+"""Standard errors by which the mean of two attempts must be ahead of the best one, which is half as large."""
 FEATURE_RANKED = 2.0
 """Standard errors that a feature's gain must exceed to count."""
 LEAST_PROGRESS = 1e-8

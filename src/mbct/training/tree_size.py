@@ -1,6 +1,6 @@
 """The size of trees: ensembles of several sizes grow as far as they may win, and the lowest held-out loss decides.
 
-Ensembles that rank features differently make different errors, so the mean of two is nearly always better than either.
+Ensembles that rank features differently make different errors, so the mean of two is often better than either.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from mbct.stats.probabilities import probability_of
 from mbct.training.binned_rows import BinnedRows, RowNumbers
 from mbct.training.block_recalibration import fit_block_recalibration
 from mbct.training.boosting import BoostingOptions, CrossFittedBoosting, FoldBoosting, FoldType, OnRound, fold_pool
-from mbct.training.evidence import OFFSETS_AHEAD, held_out_gain
+from mbct.training.evidence import MEAN_AHEAD, OFFSETS_AHEAD, held_out_gain
 from mbct.training.offsets import Offsets, fit_recalibration
 from mbct.training.value_offsets import fit_value_offsets
 from mbct.validation import FloatArray
@@ -177,14 +177,17 @@ def best_ensembles(
 def _best_or_mean(
     tried: Sequence[CrossFittedBoosting[FoldBoosting]], rows: BinnedRows
 ) -> tuple[CrossFittedBoosting[FoldBoosting], ...]:
-    """The attempt with the lowest held-out loss, or it and the one whose mean with it is lower still."""
+    """The attempt with the lowest held-out loss, or it and the one whose mean with it is ahead by a standard error."""
     best = min(tried, key=lambda found: found.loss)
-    means = [(best, other) for other in tried if other is not best and other.n_trees]
-
-    def loss(chosen: tuple[CrossFittedBoosting[FoldBoosting], ...]) -> float:
-        return rows.loss(rows.evaluated_rows, _mean_held_out(chosen))
-
-    return min([(best,), *means], key=loss)
+    chosen: tuple[CrossFittedBoosting[FoldBoosting], ...] = (best,)
+    most = 0.0
+    for other in tried:
+        if other is best or not other.n_trees:
+            continue
+        gain = held_out_gain(rows, best.held_out, _mean_held_out((best, other)))
+        if gain.value > max(most, MEAN_AHEAD * gain.standard_error):
+            chosen, most = (best, other), gain.value
+    return chosen
 
 
 def _mean_held_out(chosen: Sequence[CrossFittedBoosting[FoldBoosting]]) -> FloatArray:
