@@ -3,6 +3,7 @@
 The base predictor is trained on January to May, calibrated on June to September and evaluated on October to December.
 """
 
+import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,7 +222,9 @@ def print_result(result: DemoResult) -> None:
 
 def main() -> int:
     """Run in the folder named on the command line, ``demo`` if none is."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "demo")
+    parser = argparse.ArgumentParser(description="Fit, compare and report on flights of 2013, in time order.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("demo"), help="for the results; demo by default")
+    folder = parser.parse_args().folder
     if folder.is_file():
         sys.stderr.write(f"{folder} is a file: name a folder\n")
         return 2
