@@ -13,7 +13,7 @@ import mbct
 from processes import without_privileges
 from terminal import on_terminal
 
-CODE = "import numpy as np; from mbct.training.cells import mix; print(mix(np.uint64(1)))"
+CODE = "import numpy as np; from mbct.stats.random_stream import mix; print(mix(np.uint64(1)))"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

@@ -32,7 +32,7 @@ from mbct.training.cells import Cells
 from mbct.training.folds import BlockColumns
 from mbct.training.paper.losses import CLOSED_FORM
 from mbct.training.paper.trainer import PaperOptions
-from mbct.training.sharded_trainer import train_shards
+from mbct.training.sharded.trainer import train_shards
 from mbct.training.trainer import TrainingConfig, TrainingResult, train_cells, train_in_engine
 from mbct.validation import ClassLabels, binary_classes
 

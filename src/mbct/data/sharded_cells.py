@@ -20,7 +20,7 @@ from mbct.data.source import LazySource
 from mbct.model.bins import CodeMatrix, FeatureBins
 from mbct.training.folds import BlockColumns, BlockNumbers
 from mbct.training.grouping import group_rows, hash_rows, prediction_bits, with_blocks
-from mbct.training.shards import Columns, Shards
+from mbct.training.sharded.shards import Columns, Shards
 
 SHARD_ROWS = 1_000_000
 """Rows of a shard, about: 50 to 100 bytes each, and twice that while it is worked on."""

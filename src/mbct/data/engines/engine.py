@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from mbct.data.expressions import balanced, step_of
 from mbct.model.conditions import CodeDecision
-from mbct.training.shards import Columns, FileShards, Shards
+from mbct.training.sharded.shards import Columns, FileShards, Shards
 from mbct.validation import FloatArray
 
 Frame = nw.LazyFrame[Any]

@@ -15,7 +15,7 @@ import numpy as np
 from mbct.data.engines.engine import CellFormat, ColumnOf, Engine, Frame, lazy
 from mbct.data.expressions import total_sql
 from mbct.model.conditions import CodeDecision
-from mbct.training.shards import Columns, Join, Shards, Task, added, changed_columns, first_rows
+from mbct.training.sharded.shards import Columns, Join, Shards, Task, added, changed_columns, first_rows
 from mbct.validation import FloatArray
 
 _BATCH_ROWS = 500_000  # Rows of a partition that are split by shard at once
@@ -103,18 +103,18 @@ class SparkShards:
         self._hold(parts.groupBy("number").applyInArrow(build, _SCHEMA))
 
     def total(self, task: Task[Any], join: Join = added) -> Any:
-        """See :class:`~mbct.training.shards.Shards`."""
+        """See :class:`~mbct.training.sharded.shards.Shards`."""
         return _joined(self._after(task, join, keep=False), join)
 
     def update(self, task: Task[Any], join: Join = added) -> Any:
-        """See :class:`~mbct.training.shards.Shards`."""
+        """See :class:`~mbct.training.sharded.shards.Shards`."""
         before = self.frame
         self._hold(self._after(task, join, keep=True))
         before.unpersist()
         return _joined(self.frame, join)
 
     def head(self, n_rows: int) -> Columns:
-        """See :class:`~mbct.training.shards.Shards`."""
+        """See :class:`~mbct.training.sharded.shards.Shards`."""
         n_needed = int(np.searchsorted(np.cumsum(list(self.sizes.values())), n_rows)) + 1
         some = ", ".join(map(str, list(self.sizes)[:n_needed]))
         found = self.frame.where(f"columns IS NOT NULL AND number IN ({some})").orderBy("number").collect()

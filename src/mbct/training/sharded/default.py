@@ -27,15 +27,15 @@ from mbct.training.offsets import (
     standardized,
     trees_of_steps,
 )
-from mbct.training.sharded_boosting import OnDemand, ShardedBoosting
-from mbct.training.sharded_evidence import (
+from mbct.training.sharded.boosting import OnDemand, ShardedBoosting
+from mbct.training.sharded.evidence import (
     blocks_of,
     sharded_gain,
     sharded_identifying_time,
     sharded_scale,
     sharded_shift,
 )
-from mbct.training.sharded_rows import (
+from mbct.training.sharded.rows import (
     ALL,
     Correction,
     ShardedRows,

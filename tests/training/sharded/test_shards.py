@@ -1,6 +1,6 @@
 import numpy as np
 
-from mbct.training.shards import Columns, FileShards
+from mbct.training.sharded.shards import Columns, FileShards
 
 
 def _doubled(columns: Columns, first: int) -> tuple[Columns, tuple[int, float]]:

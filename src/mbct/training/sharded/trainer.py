@@ -10,9 +10,9 @@ from mbct.stats.probabilities import reorder_rate
 from mbct.training.binned_rows import find_duplicates, rate_by_score
 from mbct.training.boosting import BoostingOptions
 from mbct.training.default import counted
-from mbct.training.sharded_fit import fit_sharded
-from mbct.training.sharded_rows import split_shards, sums_of_cells
-from mbct.training.shards import Columns, Shards
+from mbct.training.sharded.default import fit_sharded
+from mbct.training.sharded.rows import split_shards, sums_of_cells
+from mbct.training.sharded.shards import Columns, Shards
 from mbct.training.trainer import (
     PAIRS_OF,
     RowFingerprint,

@@ -19,9 +19,9 @@ from mbct.training.boosting import BoostingOptions, draw_tree, gradients_of_thre
 from mbct.training.grower import frozen_tree, gradients, halves_of_blocks
 from mbct.training.nodes import TreeOptions
 from mbct.training.offsets import Offsets, answered_together
-from mbct.training.requested_growth import HistogramRequest, request_tree
-from mbct.training.sharded_rows import Correction, Layout, ShardedRows
-from mbct.training.shards import Columns, Totals
+from mbct.training.sharded.growth import HistogramRequest, request_tree
+from mbct.training.sharded.rows import Correction, Layout, ShardedRows
+from mbct.training.sharded.shards import Columns, Totals
 from mbct.training.splitter import GradientArray, add_rows
 from mbct.validation import FloatArray
 

@@ -18,7 +18,7 @@ from mbct.training.evidence import (
 )
 from mbct.training.folds import RowBlocks, training_blocks
 from mbct.training.offsets import SCORE
-from mbct.training.sharded_rows import Correction, ShardedRows, code_weights, gain_sums, held_out_block_sums, scale_sums
+from mbct.training.sharded.rows import Correction, ShardedRows, code_weights, gain_sums, held_out_block_sums, scale_sums
 from mbct.validation import FloatArray
 
 

@@ -9,8 +9,8 @@ from mbct.data.columns import encode, fit_bins, read_columns
 from mbct.training.binning import BinningOptions
 from mbct.training.cells import Cells, build_cells
 from mbct.training.folds import BlockOptions
-from mbct.training.sharded_trainer import train_shards
-from mbct.training.shards import FileShards
+from mbct.training.sharded.shards import FileShards
+from mbct.training.sharded.trainer import train_shards
 from mbct.training.trainer import Constraints, TrainingConfig, TrainingResult, preset, train_cells
 
 N_ROWS = 6_000

@@ -23,7 +23,7 @@ from mbct.training.evidence import gains_of_rows, weight_by_fold
 from mbct.training.folds import BlockOptions, RowBlocks, blocks_of_weight, split_into_folds
 from mbct.training.grower import newton_sums
 from mbct.training.offsets import SCORE, Offsets, line_sums
-from mbct.training.shards import Columns, Shards, Totals
+from mbct.training.sharded.shards import Columns, Shards, Totals
 from mbct.training.splitter import GradientArray
 from mbct.validation import FloatArray
 
