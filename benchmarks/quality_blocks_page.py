@@ -18,11 +18,11 @@ TITLES = {
 NOTES = {
     "time": "The base predictor is trained on the first stretch of time, calibrators on the second, and the third "
     "evaluates them. Every pair runs with and without the columns that identify the time (month, day, year).",
-    "fresh": "Twelve data sets that were kept apart while the default preset was made, but for two constants: with five "
-    "to seven years to learn from (vocabulary, parties, murders) it left their bases as they were, and the evidence "
-    "that few blocks can give was revised after that was seen; and the mean of two ensembles, which was better on the "
-    "development data, was as often worse here, so that it now has to be ahead by a standard error. The base predictor is trained on the first third of the "
-    "time, calibrators on the second, and the last evaluates them.",
+    "fresh": "Twelve data sets that were kept apart while the default preset was made, but for two constants. With "
+    "five to seven years to learn from (vocabulary, parties, murders) it left their bases as they were, and the "
+    "evidence that few blocks can give was revised after that was seen. And the mean of two ensembles, which was "
+    "better on the development data, was as often worse here; since then it has to be ahead by a standard error. The "
+    "base predictor is trained on the first third of the time, calibrators on the second, and the last evaluates them.",
     "groups": "Whole groups (students, users, persons) are drawn at random into three parts: one trains the base "
     "predictor, one the calibrators, one evaluates them.",
 }
