@@ -34,8 +34,9 @@ class BoostingOptions:
     ``leaves``: tree sizes to climb, each only while the held-out loss of the one before still falls after 10/rate
     trees, and kept only where it has then gained ``much_more`` times as much as the one before.
     ``small_leaves`` are tried where the first size ends within ``short_ensemble`` trees. The lowest held-out loss wins.
-    Up to ``large_data`` rows the winner is also grown with features ranked on the rows that chose the cut, which sees
-    twice the rows; the mean with it, or with another attempt, is taken where held-out rows show it to be better.
+    Up to ``small_data`` rows, or ``large_data`` that belong to blocks, the winner is also grown with features ranked on
+    the rows that chose the cut, which sees twice the rows. Of blocks the mean with it, or with another attempt, is
+    taken where held-out rows show it to be better.
     ``free_values``: numbers of at most so many values may be cut into any two sets of them.
     ``rate`` None: 0.1, or 0.4 above ``large_data`` rows: the more rows, the less a small rate buys, and each doubling
     halves the time. ``patience``: rounds without progress after which growth ends; None: 40, or 20 above
@@ -58,6 +59,7 @@ class BoostingOptions:
     patience: int | None = None
     short_ensemble: int = 200
     tree_multiplier: float = 2.0
+    small_data: float = 100_000
     large_data: float = 500_000
     most_cells: int = 5_000_000
     distilled: bool = True

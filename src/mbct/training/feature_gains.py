@@ -13,7 +13,14 @@ from mbct.training.folds import BlockOptions
 from mbct.training.tree_size import best_ensembles
 
 QUICK = BoostingOptions(
-    max_trees=100, rate=0.2, patience=10, feature_share=1.0, leaves=(15,), large_data=0, most_cells=500_000
+    max_trees=100,
+    rate=0.2,
+    patience=10,
+    feature_share=1.0,
+    leaves=(15,),
+    small_data=0,
+    large_data=0,
+    most_cells=500_000,
 )
 """Growth by a feature or two needs no more."""
 _FEW_CELLS = 20_000  # Above, smaller trees than the first are not tried: they took half the time for the same order

@@ -52,7 +52,9 @@ PRESETS: dict[str, Preset] = {
     "default": Preset(BinningOptions(), BoostingOptions(), "odds"),
     "fast": Preset(
         BinningOptions(),
-        BoostingOptions(rate=0.5, leaves=(63,), short_ensemble=0, large_data=0, patience=6, distilled=False),
+        BoostingOptions(
+            rate=0.5, leaves=(63,), short_ensemble=0, small_data=0, large_data=0, patience=6, distilled=False
+        ),
         "odds",
     ),
     "paper": Preset(
